@@ -71,7 +71,7 @@ impl<S: Storage> HugeAllocator<S> {
         self.unbacked.total()
     }
 
-    /// Gives all it holds back to the system, as far as that takes it.
+    /// Gives all it holds back to the system; stops at the first range that the system refuses.
     pub fn give_up(&mut self, memory: &mut impl Memory) {
         while let Some(range) = self.unbacked.take_at_most(self.size()) {
             if !memory.unreserve(range) {

@@ -211,8 +211,8 @@ fn last_resort(size: usize, align: usize, attempt: impl Fn() -> *mut u8) -> *mut
     if object.is_null() && give_up_space(size) { attempt() } else { object }
 }
 
-/// Gives the idle address space of all nodes back to the system if it would hold `size` bytes in one
-/// piece. It lies in pieces, for nodes reserve in turn, and none can use another's.
+/// Unmaps the idle address space of all nodes if it adds up to `size` bytes. Reservations of the nodes
+/// are interleaved, so the idle space is in pieces, and no node can use another's.
 fn give_up_space(size: usize) -> bool {
     let idle = HEAP.all().fold(HugePages::ZERO, |sum, heap| sum + heap.idle_space());
     let is_enough = size as u64 <= idle.bytes();

@@ -1,9 +1,9 @@
-//! Orders what several threads hand over at once.
+//! Orders blocks that several threads free at once.
 //!
-//! Late initialization runs on several CPUs. A free is logged before its thread has the zone's lock,
-//! and a CPU may stand still in between, so the order of two threads' frees in the record need not be
-//! that of the free list. A block reaches the list at any time until its thread logs something else.
-//! All go to the tail of the list, so the one that leaves it first also came first.
+//! Late initialization runs on several CPUs. A free is logged before its thread takes the zone's lock,
+//! and a virtual CPU may be paused in between, so the record's order of two threads' frees need not be
+//! that of the free list. A block reaches the list after its event and before the next event of its
+//! thread. All join at the tail, so the block that leaves first also came first.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
@@ -46,12 +46,15 @@ fn is_hand_over(act: &Act) -> bool {
     act.action == Action::HandOver && act.order == Order::LARGEST_FREE
 }
 
-/// The first `count` acts as blocks; only those are meant that hand one over.
+/// The first `count` acts as blocks; only entries of hand-overs are used.
 fn blocks(acts: &[Act], count: usize, frames: usize) -> Vec<Block> {
     let mut named = vec![NEVER; frames];
     let mut arrived = HashMap::new();
     let mut blocks = vec![Block { logged: 0, arrived: NEVER, named: NEVER }; count];
     for (index, act) in acts.iter().enumerate().rev() {
+        if act.is_aside() {
+            continue;
+        }
         let next = arrived.insert(act.thread, index).unwrap_or(NEVER);
         if act.frame == Frame::NONE {
             continue;

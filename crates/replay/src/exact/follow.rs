@@ -145,8 +145,8 @@ struct Bulk {
 struct Cpu {
     refill: Option<Refill>,
     bulk: Option<Bulk>,
-    /// The last bulk allocation found nothing that it may have taken.
-    unmet_bulk: bool,
+    /// Threads whose last bulk allocation found nothing that it may have taken, and its frames.
+    unmet_bulks: HashMap<i32, u32>,
     /// The last allocation of several frames, and what of it went back since.
     exact: Option<(Frame, Order)>,
     last_alloc: usize,
@@ -318,8 +318,10 @@ impl Follow<'_> {
         }
         match act.action {
             Action::Bulk { migrate_type, frames, node, returns } => {
-                self.cpus[usize::from(act.cpu)].unmet_bulk &= returns;
-                if !returns || self.cpus[usize::from(act.cpu)].unmet_bulk {
+                let unmet = self.cpus[usize::from(act.cpu)].unmet_bulks.remove(&act.thread);
+                let again = unmet.filter(|_| returns);
+                if !returns || again.is_some() {
+                    self.result.odd.bulk_missing -= u64::from(again.unwrap_or(0));
                     self.begin_bulk(index, act, migrate_type, (frames, node));
                 }
             }

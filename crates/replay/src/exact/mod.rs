@@ -74,8 +74,7 @@ pub struct Fidelity {
     pub settled_pageblocks: u64,
     /// Blocks of a refill that tracing missed while it was switched on again ([`lost`]).
     pub put_back: u64,
-    /// Blocks that late initialization handed over at once with other threads, and that the record
-    /// had in another order ([`at_once`]).
+    /// Blocks of late initialization that the record has after blocks that came later ([`at_once`]).
     pub reordered_hand_overs: u64,
     /// Inconsistencies.
     pub odd: Inconsistencies,

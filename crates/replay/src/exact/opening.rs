@@ -119,7 +119,9 @@ impl Opening {
         let within = |zone: &Zone| zone.start.pageblock()..=Frame(zone.end.0 - 1).pageblock();
         let hole = |block: &usize| {
             let range = block << Order::HUGE.get()..(block + 1) << Order::HUGE.get();
-            !range.clone().any(|frame| snapshot.is_present(layout.pfn(Frame(frame as u32))))
+            let present = |frame: usize| snapshot.is_present(layout.pfn(Frame(frame as u32)));
+            !snapshot.has_memory(layout.pfn(Frame(range.start as u32)))
+                || !range.clone().any(present)
         };
         let (holes, silent): (Vec<usize>, Vec<usize>) =
             layout.zones().iter().flat_map(within).filter(silent).partition(hole);

@@ -199,7 +199,9 @@ impl Recording {
                                 *taken = frames.saturating_sub(told);
                                 answered = true;
                             }
-                            let others = events[from..].iter().any(|other| other.pid != event.pid);
+                            let others = events[from..]
+                                .iter()
+                                .any(|other| other.cpu == cpu && other.pid != event.pid);
                             if let (_, Mark::Aside(begun_on, mut action)) = marks[mark]
                                 && let Action::Bulk { returns, .. } = &mut action
                                 && begun_on == place
@@ -283,6 +285,9 @@ impl Recording {
             let until = recording.lists_from.unwrap_or(recording.acts.len());
             joined::join(&mut recording.acts, until, recording.layout.frames() as usize);
         }
+        // A fallback drops probe reports that may lie before the mark.
+        let count = recording.acts.len();
+        recording.reclaim = recording.reclaim.map(|act| act.min(count));
         let (end, frames) = (recording.until_reclaim(), recording.layout.frames() as usize);
         recording.reordered_hand_overs =
             at_once::order_hand_overs(&mut recording.acts, end, frames);
@@ -345,6 +350,7 @@ impl Recording {
         match mark {
             Mark::CompactMemory => self.acts.push(Act::aside(Action::CompactMemory, time_ns)),
             Mark::Aside((cpu, thread), action) => {
+                self.cpus = self.cpus.max(cpu.saturating_add(1));
                 self.names_limits |= action == Action::Resized(Resized::Boot);
                 self.acts.push(Act { cpu, thread, ..Act::aside(action, time_ns) });
             }

@@ -56,14 +56,18 @@ impl Snapshot {
         flags.is_some_and(|flags| flags & BUDDY != 0)
     }
 
-    /// Whether there was a frame of this number; true if unknown.
+    /// Whether there was a frame of this number; true if unknown. Linux 7.3 says so of sections
+    /// without memory as well: see [`Snapshot::has_memory`].
     pub fn is_present(&self, pfn: prairie_frames::Pfn) -> bool {
         let Some(flags) = &self.flags else { return true };
-        flags.get(pfn.0 as usize).is_some_and(|&of_frame| {
-            let in_section =
-                flags.chunks(SECTION).nth(pfn.0 as usize / SECTION).unwrap_or_default();
-            of_frame & NO_PAGE == 0 && in_section.iter().any(|flags| flags & !NO_PAGE != 0)
-        })
+        flags.get(pfn.0 as usize).is_some_and(|flags| flags & NO_PAGE == 0)
+    }
+
+    /// Whether the section of a frame has memory; true if unknown. O(frames of a section).
+    pub fn has_memory(&self, pfn: prairie_frames::Pfn) -> bool {
+        let Some(flags) = &self.flags else { return true };
+        let section = flags.chunks(SECTION).nth(pfn.0 as usize / SECTION).unwrap_or_default();
+        section.iter().any(|flags| flags & !NO_PAGE != 0)
     }
 
     /// The limits of the per-CPU lists of each zone of `layout`.
@@ -144,7 +148,10 @@ mod tests {
         };
         let snapshot =
             Snapshot { name: String::new(), types, zones: Vec::new(), flags: Some(flags) };
-        let present = |pfn: usize| snapshot.is_present(Pfn(pfn as u64));
+        let present = |pfn: usize| {
+            let pfn = Pfn(pfn as u64);
+            snapshot.has_memory(pfn) && snapshot.is_present(pfn)
+        };
         assert_eq!([5, SECTION - 1].map(present), [false; 2], "as Linux 6.1 says");
         assert_eq!([SECTION, SECTION + 7, 2 * SECTION - 1].map(present), [true; 3]);
         assert_eq!([2 * SECTION, 3 * SECTION - 1].map(present), [false; 2], "as Linux 7.3 says");

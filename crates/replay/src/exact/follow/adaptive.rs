@@ -20,19 +20,14 @@ impl Follow<'_> {
         self.end_bulk(act.cpu);
         self.take_ahead_of_bulk(index, act.cpu, migrate_type, (frames, node));
         let zone = self.zone_of_bulk(index, act, migrate_type, node);
-        let missing = u64::from(frames);
-        let unmet = &mut self.cpus[usize::from(act.cpu)].unmet_bulk;
-        match (*unmet, zone.is_none()) {
-            (false, true) => self.result.odd.bulk_missing += missing,
-            (true, false) => self.result.odd.bulk_missing -= missing,
-            _ => {}
-        }
-        *unmet = zone.is_none();
-        if let Some(zone) = zone {
-            let bulk = Bulk { migrate_type, zone, left: frames };
-            self.cpus[usize::from(act.cpu)].bulk = Some(bulk);
-            self.bulk_from_lists(act.cpu, Moment::at(index));
-        }
+        let Some(zone) = zone else {
+            self.result.odd.bulk_missing += u64::from(frames);
+            self.cpus[usize::from(act.cpu)].unmet_bulks.insert(act.thread, frames);
+            return;
+        };
+        let bulk = Bulk { migrate_type, zone, left: frames };
+        self.cpus[usize::from(act.cpu)].bulk = Some(bulk);
+        self.bulk_from_lists(act.cpu, Moment::at(index));
     }
 
     /// The zone that an allocation in bulk takes from, if any has what it asks for.
@@ -59,8 +54,8 @@ impl Follow<'_> {
         }
     }
 
-    /// Takes blocks that stand ahead of what a bulk allocation got: threads that took them before log
-    /// that later.
+    /// Takes blocks ahead of those that a bulk allocation got: other threads took them before, and log
+    /// it later.
     pub(super) fn take_ahead_of_bulk(
         &mut self,
         index: usize,
@@ -76,7 +71,11 @@ impl Follow<'_> {
                 listed.iter().take_while(|&&frame| self.is_logged_late(frame, index)).count();
             let (ahead, behind) = listed.split_at(late);
             let mut got = behind.iter().take(frames as usize);
-            if late > 0 && !behind.is_empty() && got.all(|&frame| self.is_silent(frame)) {
+            if frames > 0
+                && late > 0
+                && !behind.is_empty()
+                && got.all(|&frame| self.is_silent(frame))
+            {
                 ahead.iter().for_each(|&frame| self.take_early(frame, Moment::before(index)));
                 return;
             }

@@ -24,6 +24,7 @@ pub mod joined;
 pub mod limits;
 pub mod lost;
 pub mod machine;
+mod marks;
 pub mod measures;
 pub mod opening;
 pub mod probes;

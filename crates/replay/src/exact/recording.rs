@@ -8,43 +8,12 @@ use prairie_frames::{Frame, KernelVersion, Layout, Order, Pfn};
 use prairie_trace::{Event, EventKind, EventSource};
 
 use super::act::{Act, Action, Edge, Resized};
-use super::probes::{ListReading, ProbeReading, Probes};
+use super::marks::{Mark, Told};
+use super::probes::{ListReading, ProbeReading};
 use super::snapshot::Snapshot;
-use super::threads::{By, Threads};
+use super::threads::By;
 use super::{at_once, joined, lost};
 use crate::initial_state::zone_spans;
-
-/// What stands between the events of pages.
-enum Mark {
-    /// A snapshot, by its place among those given.
-    Snapshot(usize, Edge),
-    /// A sign of reclaim or compaction.
-    Reclaim,
-    /// A probe on a CPU; for a block that compaction took, whether no scan did.
-    Probe { cpu: u16, told: ProbeReading, searched: bool },
-    /// All memory was compacted on request.
-    CompactMemory,
-    /// Something without a block, on a CPU and in a thread.
-    Aside((u16, i32), Action),
-    /// A freed block reached its list, on a CPU and in a thread.
-    Returned { cpu: u16, thread: i32, block: (Pfn, Order), action: Action },
-}
-
-/// Allocations in bulk whose end was not read yet, by thread: their mark, and the events before.
-type OpenBulks = HashMap<i32, (usize, usize)>;
-
-/// A scan that took a number of frames has ended: the last blocks taken were found by it, those
-/// before by searches.
-fn mark_scanned(marks: &mut [(usize, Mark)], taken: &mut Vec<usize>, mut frames: u64) {
-    for at in taken.drain(..).rev() {
-        if let (_, Mark::Probe { told: ProbeReading::Isolated { order, .. }, searched, .. }) =
-            &mut marks[at]
-        {
-            *searched = frames < order.frames();
-            frames = frames.saturating_sub(order.frames());
-        }
-    }
-}
 
 /// A recording from boot.
 #[derive(Clone, Debug)]
@@ -114,14 +83,6 @@ pub enum RecordingError {
 /// block between lists has become part of converting its pageblock.
 const CLAIMS: KernelVersion = LISTS_BY_TYPE.since;
 
-/// Signs of reclaim and compaction among the markers of an imported trace.
-const RECLAIM: [&str; 4] = [
-    "mm_vmscan_kswapd_wake",
-    "mm_vmscan_direct_reclaim_begin",
-    "mm_compaction_isolate_freepages",
-    "mm_compaction_end",
-];
-
 impl Recording {
     /// A recording of one CPU in which nothing happens.
     pub fn empty(layout: Layout, version: KernelVersion) -> Recording {
@@ -152,103 +113,7 @@ impl Recording {
         mut given: Vec<Snapshot>,
         version: KernelVersion,
     ) -> Result<Recording, RecordingError> {
-        let mut events: Vec<Event> = Vec::new();
-        let mut marks = Vec::new();
-        let mut probes = Probes::default();
-        let mut threads = Threads::default();
-        let mut accounts = Vec::new();
-        // By thread: marks of the blocks that compaction took and no scan has reported yet.
-        let mut taken: HashMap<i32, Vec<usize>> = HashMap::new();
-        let mut bulks = OpenBulks::new();
-        // Marks of allocations in bulk, with what they asked for, and whether any return is reported.
-        let (mut asked, mut answered) = (Vec::new(), false);
-        let mut readings = Vec::new();
-        while let Some(batch) = source.next_batch()? {
-            let batch = batch.to_vec();
-            for event in batch {
-                let EventKind::Marker { text } = event.what else {
-                    accounts.push(threads.event(&event));
-                    events.push(event);
-                    continue;
-                };
-                let text = source.texts().get(text);
-                if threads.marker(event.pid, text) {
-                    marks.push((events.len(), Mark::CompactMemory));
-                }
-                if let Some((snapshot, edge)) = mark_of(text, &given) {
-                    marks.push((events.len(), Mark::Snapshot(snapshot, edge)));
-                    continue;
-                }
-                if RECLAIM.iter().any(|sign| text.starts_with(sign)) {
-                    marks.push((events.len(), Mark::Reclaim));
-                }
-                let (cpu, place) = (event.cpu, (event.cpu, event.pid));
-                match probes.take(event.pid, text) {
-                    Some(ProbeReading::Bulk { migrate_type, frames, node }) => {
-                        bulks.insert(event.pid, (marks.len(), events.len()));
-                        asked.push((marks.len(), frames));
-                        let bulk = Action::Bulk { migrate_type, frames: 0, node, returns: false };
-                        marks.push((events.len(), Mark::Aside(place, bulk)));
-                    }
-                    Some(ProbeReading::Bulked { frames }) => {
-                        if let Some((mark, from)) = bulks.remove(&event.pid) {
-                            let told = reported_allocations(&events[from..], event.pid);
-                            if let (_, Mark::Aside(_, Action::Bulk { frames: taken, .. })) =
-                                &mut marks[mark]
-                            {
-                                *taken = frames.saturating_sub(told);
-                                answered = true;
-                            }
-                            let others = events[from..]
-                                .iter()
-                                .any(|other| other.cpu == cpu && other.pid != event.pid);
-                            if let (_, Mark::Aside(begun_on, mut action)) = marks[mark]
-                                && let Action::Bulk { returns, .. } = &mut action
-                                && begun_on == place
-                                && others
-                            {
-                                *returns = true;
-                                marks.push((events.len(), Mark::Aside(place, action)));
-                            }
-                        }
-                    }
-                    Some(ProbeReading::Decay(lists)) => {
-                        marks.push((
-                            events.len(),
-                            Mark::Aside(place, Action::Decay(readings.len())),
-                        ));
-                        readings.push((0, lists));
-                    }
-                    Some(ProbeReading::Resized(resized)) => {
-                        marks.push((events.len(), Mark::Aside(place, Action::Resized(resized))));
-                    }
-                    Some(ProbeReading::Listed { pfn, order }) => {
-                        let (thread, block, action) = (event.pid, (pfn, order), Action::Listed);
-                        marks.push((events.len(), Mark::Returned { cpu, thread, block, action }));
-                    }
-                    Some(ProbeReading::PastLists { pfn, order, to_tail }) => {
-                        let (thread, block) = (event.pid, (pfn, order));
-                        let action = Action::PastLists { to_tail };
-                        marks.push((events.len(), Mark::Returned { cpu, thread, block, action }));
-                    }
-                    Some(ProbeReading::Scanned { frames }) => {
-                        let taken = taken.entry(event.pid).or_default();
-                        mark_scanned(&mut marks, taken, frames);
-                    }
-                    Some(told) => {
-                        if let ProbeReading::Isolated { .. } = told {
-                            taken.entry(event.pid).or_default().push(marks.len());
-                        }
-                        let searched = true;
-                        marks.push((events.len(), Mark::Probe { cpu: event.cpu, told, searched }));
-                    }
-                    None => {}
-                }
-            }
-        }
-        if !answered {
-            assume_granted(&mut marks, &asked);
-        }
+        let Told { events, accounts, marks, readings } = Told::read(source, &given)?;
         let begins = |(_, mark): &(usize, Mark)| match *mark {
             Mark::Snapshot(snapshot, Edge::Begin) => Some(snapshot),
             _ => None,
@@ -281,19 +146,24 @@ impl Recording {
         }
         let mut kept: Vec<Option<Snapshot>> = given.drain(..).map(Some).collect();
         recording.snapshots = order.iter().filter_map(|&snapshot| kept[snapshot].take()).collect();
-        if version >= joined::RUNS {
-            let until = recording.lists_from.unwrap_or(recording.acts.len());
-            joined::join(&mut recording.acts, until, recording.layout.frames() as usize);
-        }
-        // A fallback drops probe reports that may lie before the mark.
-        let count = recording.acts.len();
-        recording.reclaim = recording.reclaim.map(|act| act.min(count));
-        let (end, frames) = (recording.until_reclaim(), recording.layout.frames() as usize);
-        recording.reordered_hand_overs =
-            at_once::order_hand_overs(&mut recording.acts, end, frames);
-        recording.put_lost_back();
+        recording.correct();
         recording.check()?;
         Ok(recording)
+    }
+
+    /// Corrects what the order of events gets wrong, or leaves out.
+    fn correct(&mut self) {
+        let frames = self.layout.frames() as usize;
+        if self.version >= joined::RUNS {
+            let until = self.lists_from.unwrap_or(self.acts.len());
+            joined::join(&mut self.acts, until, frames);
+        }
+        // A fallback drops probe reports that may lie before the mark.
+        let count = self.acts.len();
+        self.reclaim = self.reclaim.map(|act| act.min(count));
+        let end = self.until_reclaim();
+        self.reordered_hand_overs = at_once::order_hand_overs(&mut self.acts, end, frames);
+        self.put_lost_back();
     }
 
     /// Puts a refill back that was not traced, before the first snapshot.
@@ -577,40 +447,4 @@ impl Recording {
 /// in newer kernels.
 fn is_whole(order: Order) -> bool {
     order >= Order::HUGE
-}
-
-/// Without probes of their results, assumes that bulk allocations got the number that they
-/// requested. A single frame has an event.
-fn assume_granted(marks: &mut [(usize, Mark)], asked: &[(usize, u32)]) {
-    for &(mark, frames) in asked {
-        if let (_, Mark::Aside(_, Action::Bulk { frames: taken, node: Some(_), .. })) =
-            &mut marks[mark]
-        {
-            *taken = if frames > 1 { frames } else { 0 };
-        }
-    }
-}
-
-/// Single frames that a thread was given with an event.
-fn reported_allocations(events: &[Event], pid: i32) -> u32 {
-    let told = |event: &&Event| {
-        event.pid == pid
-            && matches!(event.what, EventKind::Alloc { order, .. } if order == Order::BASE)
-    };
-    events.iter().filter(told).count() as u32
-}
-
-/// `snapshot NAME begin` or `snapshot NAME end`.
-fn mark_of(text: &str, given: &[Snapshot]) -> Option<(usize, Edge)> {
-    let mut words = text.split_whitespace();
-    if words.next() != Some("snapshot") {
-        return None;
-    }
-    let name = words.next()?;
-    let edge = match words.next()? {
-        "begin" => Edge::Begin,
-        "end" => Edge::End,
-        _ => return None,
-    };
-    Some((given.iter().position(|snapshot| snapshot.name == name)?, edge))
 }

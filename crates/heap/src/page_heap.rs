@@ -45,6 +45,13 @@ pub trait PageHeap {
         false
     }
 
+    /// Makes a span `len` pages long, shorter than it is, if both are whole huge pages, and gives the
+    /// memory behind its end back to the system. Whether it did; if not, nothing has changed.
+    fn shorten(&mut self, span: PageRange, len: Pages) -> bool {
+        let _ = (span, len);
+        false
+    }
+
     /// Gives memory of at least `pages` unused pages back to the system, if it can spare them.
     /// Returns the released pages: perhaps more, as whole huge pages are better released than
     /// parts.

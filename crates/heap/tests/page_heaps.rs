@@ -25,6 +25,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         4 => any::<usize>().prop_map(Step::Delete),
         2 => (any::<usize>(), 1u64..8).prop_map(|(span, by)| Step::Extend(span, by * 256)),
         1 => (any::<usize>(), 1u64..600).prop_map(|(span, by)| Step::Extend(span, by)),
+        2 => (any::<usize>(), 0u64..5).prop_map(|(span, len)| Step::Shorten(span, len * 256)),
+        1 => (any::<usize>(), 0u64..600).prop_map(|(span, len)| Step::Shorten(span, len)),
         1 => (1u64..3_000).prop_map(Step::Release),
         1 => Just(Step::GiveUpSpace),
         1 => (0u64..1_500).prop_map(|ms| Step::Wait(ms * MS)),
@@ -148,6 +150,29 @@ fn whole_huge_pages_are_extended_into_what_is_free_behind_them() {
     assert!(!heap.extend(first, mib(4)));
     heap.delete(first);
     heap.delete(odd);
+    assert_eq!(heap.stats().backing.live, Pages(0));
+    assert_eq!(heap.validate(), Ok(()));
+}
+
+#[test]
+fn what_a_span_of_whole_huge_pages_loses_goes_back_to_the_system() {
+    let (mut heap, memory, _) = temeraire();
+    let span = new(&mut heap, mib(32));
+    memory.touch(span);
+    assert!(heap.shorten(span, mib(8)));
+    let span = prairie_heap::PageRange { len: mib(8), ..span };
+    let backing = heap.stats().backing;
+    assert_eq!((backing.live, backing.free, backing.backed()), (mib(8), Pages(0), mib(8)));
+    assert_eq!(heap.stats().released_pages, mib(24));
+    // The space behind it serves again.
+    let behind = new(&mut heap, mib(4));
+    assert_eq!(behind.start, span.end());
+    assert!(!heap.shorten(span, mib(7)) && !heap.shorten(span, mib(8)));
+    assert!(!heap.shorten(span, Pages(0)));
+    let odd = new(&mut heap, mib(4) + Pages(1));
+    assert!(!heap.shorten(odd, mib(2)));
+    assert_eq!(heap.validate(), Ok(()));
+    [span, behind, odd].into_iter().for_each(|span| heap.delete(span));
     assert_eq!(heap.stats().backing.live, Pages(0));
     assert_eq!(heap.validate(), Ok(()));
 }

@@ -87,6 +87,10 @@ impl PageHeap for ChosenPageHeap {
         whichever!(self, it => it.extend(span, len))
     }
 
+    fn shorten(&mut self, span: PageRange, len: Pages) -> bool {
+        whichever!(self, it => it.shorten(span, len))
+    }
+
     fn release(&mut self, pages: Pages) -> Pages {
         whichever!(self, it => it.release(pages))
     }

@@ -10,7 +10,7 @@ use super::record::Recorder;
 use super::span::Span;
 use crate::page_heap::{Clock, NewSpan, PageHeap};
 use crate::storage::Storage;
-use crate::units::{HugePages, Pages};
+use crate::units::{HugePages, PageRange, Pages};
 
 /// Span metadata lies in pieces of a huge page each. It is over a hundredth of a heap of small
 /// objects, so once the first piece holds this many bytes of it, it moves to a huge page; a small
@@ -213,21 +213,45 @@ impl<P: PageHeap> PageLevel<P> {
     /// # Safety
     /// The span came from [`PageLevel::new_span`], and no other thread uses it meanwhile.
     pub unsafe fn extend(&mut self, span: *mut Span, len: Pages, requested: usize) -> bool {
+        // SAFETY: the caller's promise.
+        unsafe { self.resize(span, len, requested, |heap, pages| heap.extend(pages, len)) }
+    }
+
+    /// Makes the span of a large object `len` pages long, shorter than it is, and gives its end back
+    /// to the system, if the page heap can. A recording has it as a Delete and a New.
+    ///
+    /// # Safety
+    /// As for [`PageLevel::extend`].
+    pub unsafe fn shorten(&mut self, span: *mut Span, len: Pages) -> bool {
+        let requested = len.bytes() as usize;
+        // SAFETY: the caller's promise.
+        unsafe { self.resize(span, len, requested, |heap, pages| heap.shorten(pages, len)) }
+    }
+
+    /// # Safety
+    /// As for [`PageLevel::extend`].
+    unsafe fn resize(
+        &mut self,
+        span: *mut Span,
+        len: Pages,
+        requested: usize,
+        act: impl FnOnce(&mut P, PageRange) -> bool,
+    ) -> bool {
         // SAFETY: alive, and ours meanwhile, by the caller's promise.
         let span = unsafe { &mut *span };
         let pages = span.pages();
         // A sample stands for the size that it was taken with.
         let plain = span.class().is_none() && span.sample == 0;
-        if !plain || !self.heap.as_mut().is_some_and(|heap| heap.extend(pages, len)) {
+        if !plain || !self.heap.as_mut().is_some_and(|heap| act(heap, pages)) {
             return false;
         }
         self.note(|recorder, now| {
             recorder.delete(now, pages.start)
                 && recorder.new_span(now, pages.start, len, Pages::ONE)
         });
-        span.extend(len, requested);
-        self.live += len - pages.len;
-        self.large += len - pages.len;
+        span.resize(len, requested);
+        self.live = self.live + len - pages.len;
+        self.large = self.large + len - pages.len;
         self.decline.grown(self.live);
         true
     }

@@ -11,9 +11,9 @@ const WORDS: usize = MAX_OBJECTS / 64;
 /// cannot corrupt it.
 ///
 /// `class` and the start of `pages` do not change while the span lives, and are read by any thread
-/// that frees an object of it. The length of `pages` changes only when realloc extends the one
-/// large object, which no other thread may use meanwhile. All other fields belong to the holder of
-/// the lock of the class's central free list.
+/// that frees an object of it. The length of `pages` changes only when realloc extends or shortens
+/// the one large object, which no other thread may use meanwhile. All other fields belong to the
+/// holder of the lock of the class's central free list.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Span {
@@ -65,9 +65,9 @@ impl Span {
         self.pages
     }
 
-    /// Makes the span of one large object longer, or gives it another requested size.
-    pub fn extend(&mut self, len: Pages, requested: usize) {
-        debug_assert!(self.class.is_none() && len >= self.pages.len);
+    /// Gives the span of one large object another length and requested size.
+    pub fn resize(&mut self, len: Pages, requested: usize) {
+        debug_assert!(self.class.is_none());
         self.pages.len = len;
         self.requested = requested;
     }

@@ -61,8 +61,9 @@ struct Counts {
     slack: Pages,
     /// Huge pages of spans, without the tails that are in the filler.
     whole: HugePages,
-    /// Remaining pages of broken huge pages, released when they became empty.
-    released_rests: Pages,
+    /// Remaining pages of broken huge pages, released when they became empty, and ends of spans that
+    /// became shorter.
+    released_otherwise: Pages,
 }
 
 impl<M: Memory, C: Clock, R: Ranking<M::Storage>> Temeraire<M, C, R> {
@@ -209,7 +210,7 @@ impl<M: Memory, C: Clock, R: Ranking<M::Storage>> Temeraire<M, C, R> {
     fn take_emptied(&mut self, Emptied { huge_page, broken, backed }: Emptied) {
         let range = HugeRange { start: huge_page, len: HugePages::ONE };
         if broken && self.memory.release(range.pages()) {
-            self.counts.released_rests += backed;
+            self.counts.released_otherwise += backed;
             self.cache.demand_falls(range.len, self.clock.now_ns());
             self.allocator.put(range);
         } else {
@@ -317,6 +318,10 @@ fn tail(pages: Pages) -> Pages {
     if pages >= LARGE { Pages::ZERO } else { Pages(pages.0 % HugePages::PAGES.0) }
 }
 
+fn is_whole(pages: Pages) -> bool {
+    pages.0.is_multiple_of(HugePages::PAGES.0)
+}
+
 impl<M: Memory, C: Clock, R: Ranking<M::Storage>> PageHeap for Temeraire<M, C, R> {
     fn new_span(&mut self, pages: Pages, align: Pages) -> Option<NewSpan> {
         debug_assert!(!pages.is_zero() && align.0.is_power_of_two());
@@ -340,7 +345,6 @@ impl<M: Memory, C: Clock, R: Ranking<M::Storage>> PageHeap for Temeraire<M, C, R
     }
 
     fn extend(&mut self, span: PageRange, len: Pages) -> bool {
-        let is_whole = |pages: Pages| pages.0.is_multiple_of(HugePages::PAGES.0);
         if !is_whole(span.len) || !is_whole(len) || len <= span.len || len > MAX_PAGES {
             return false;
         }
@@ -353,6 +357,24 @@ impl<M: Memory, C: Clock, R: Ranking<M::Storage>> PageHeap for Temeraire<M, C, R
         }
         self.counts.whole += more;
         self.counts.live += len - span.len;
+        true
+    }
+
+    fn shorten(&mut self, span: PageRange, len: Pages) -> bool {
+        if !is_whole(span.len) || !is_whole(len) || len.is_zero() || len >= span.len {
+            return false;
+        }
+        let lost = span.len - len;
+        let start = (span.start + len).huge_page();
+        let end = HugeRange { start, len: HugePages::holding(lost) };
+        if !self.memory.release(end.pages()) {
+            return false;
+        }
+        self.counts.whole -= end.len;
+        self.counts.live -= lost;
+        self.counts.released_otherwise += lost;
+        self.cache.demand_falls(end.len, self.clock.now_ns());
+        self.allocator.put(end);
         true
     }
 
@@ -387,7 +409,7 @@ impl<M: Memory, C: Clock, R: Ranking<M::Storage>> PageHeap for Temeraire<M, C, R
             spans_deleted: self.counts.deleted,
             released_pages: whole.pages()
                 + components.huge_filler.subreleased_pages_total
-                + self.counts.released_rests,
+                + self.counts.released_otherwise,
             components: Components::Temeraire(components),
         }
     }

@@ -103,6 +103,8 @@ pub enum Step {
     Delete(usize),
     /// Of the span of this number, as above, by a number of pages.
     Extend(usize, u64),
+    /// Of the span of this number, as above, to a number of pages.
+    Shorten(usize, u64),
     Release(u64),
     GiveUpSpace,
     Wait(u64),
@@ -160,6 +162,7 @@ impl<H: PageHeap> Model<H> {
                 self.delete(span);
             }
             Step::Extend(number, by) => self.extend(number, Pages(by)),
+            Step::Shorten(number, len) => self.shorten(number, Pages(len)),
             Step::Release(pages) => self.release(Pages(pages)),
             Step::GiveUpSpace => {
                 self.heap.give_up_space();
@@ -193,14 +196,36 @@ impl<H: PageHeap> Model<H> {
         self.live += pages;
     }
 
-    fn extend(&mut self, number: usize, by: Pages) {
-        let (number, span) = {
-            let live = &self.memory.0.borrow().live;
-            if live.is_empty() {
-                return;
-            }
-            (number % live.len(), live[number % live.len()])
+    /// A live span by its number, modulo the number of spans.
+    fn span(&self, number: usize) -> Option<(usize, PageRange)> {
+        let live = &self.memory.0.borrow().live;
+        let number = number.checked_rem(live.len())?;
+        Some((number, live[number]))
+    }
+
+    fn shorten(&mut self, number: usize, len: Pages) {
+        let Some((number, span)) = self.span(number).filter(|(_, span)| len < span.len) else {
+            return;
         };
+        // Only what the span loses may be released.
+        self.memory.0.borrow_mut().live[number].len = len;
+        let before = self.heap.stats();
+        if !self.heap.shorten(span, len) {
+            self.memory.0.borrow_mut().live[number].len = span.len;
+            return;
+        }
+        let after = self.heap.stats();
+        let lost = span.len - len;
+        assert_eq!(after.released_pages, before.released_pages + lost);
+        assert_eq!(after.backing.backed() + lost, before.backing.backed());
+        let gone = PageRange { start: span.start + len, len: lost };
+        let written = &self.memory.0.borrow().written;
+        assert_eq!(written.range(gone.start.0..gone.end().0).next(), None, "{gone} keep memory");
+        self.live -= lost;
+    }
+
+    fn extend(&mut self, number: usize, by: Pages) {
+        let Some((number, span)) = self.span(number) else { return };
         let len = span.len + by;
         if !self.heap.extend(span, len) {
             return;

@@ -72,6 +72,28 @@ impl<P: PageHeap, O: Observer<P>> Heap<P, O> {
         true
     }
 
+    /// Makes a large object hold `size` bytes, less than it does, and gives the memory behind its end
+    /// back to the system. False if it cannot be; nothing has changed then.
+    ///
+    /// # Safety
+    /// As for [`Heap::extend_large`].
+    pub unsafe fn shorten_large(&self, object: *mut u8, size: usize) -> bool {
+        let span = self.page_map().span(PageId::containing(object as u64));
+        if span.is_null() {
+            return false;
+        }
+        let Some(mut level) = self.pages.lock() else { return false };
+        // SAFETY: the span of a live large object is alive, and the caller's alone.
+        if !unsafe { level.shorten(span, Pages::holding(size as u64)) } {
+            return false;
+        }
+        self.live_pages.store(level.live().pages.0 as usize, Relaxed);
+        self.note_backed(&level);
+        drop(level);
+        O::page_operation(self);
+        true
+    }
+
     pub(super) fn new_span(
         &self,
         pages: Pages,

@@ -24,6 +24,8 @@ const SIDE_BY_SIDE: &str = "SECTIONS {
     *(.text.*7process6malloc11last_resort* .text.*7process6malloc16allocate_aligned*)
     *(.text.*7process6malloc7release* .text.*7process6malloc11usable_size*)
     *(.text.*7process3abi*realloc* .text.*7process3abi*valloc* .text.*7process3abi*memalign*)
+    *(.text.*7process10reallocate* .text.*5front4heap*12extend_large* .text.*14truncate_large*)
+    *(.text.*PageHeap*6extend* .text.*PageHeap*8truncate* .text.*5front5pages*6resize*)
     *(.text.*7process3abi*aligned_alloc* .text.*7process3abi*mallinfo* .text.*7process3abi*malloc_stats*)
     *(.text.*keep_for_later* .text.*9page_heap6legacy* .text.*9page_heap10page_space*)
     *(.text.*15ensure_capacity* .text.*5front4heap*14allocate_large* .text.*19on_whole_huge_pages*)

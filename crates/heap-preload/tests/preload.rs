@@ -31,7 +31,7 @@ macro_rules! cases {
 cases! {
     family alignment errors signal_allocates signal_forks fork_threads fork_fflush spawn_threads
     threads_die memory_limit stress untouched cancelled_threads thread_execs restarted
-    grows_large
+    grows_large truncated
 }
 
 /// What has a page heap for each node, and what leaves the process with one.
@@ -92,8 +92,6 @@ fn huge_page_faults() -> (u64, u64) {
     (count("thp_fault_alloc"), count("thp_fault_fallback"))
 }
 
-/// Free memory goes back instead of new memory coming on top, and no allocation fails because of a
-/// limit that nothing can be given back for.
 /// While realloc copies an array, what is copied already goes back to the system.
 #[test]
 fn an_array_that_moves_needs_little_more_than_itself() {
@@ -104,6 +102,8 @@ fn an_array_that_moves_needs_little_more_than_itself() {
     assert!((55_000..90_000).contains(&peak), "{peak} KiB");
 }
 
+/// Free memory goes back instead of new memory coming on top, and no allocation fails because of a
+/// limit that nothing can be given back for.
 #[test]
 fn a_soft_limit_holds_as_far_as_memory_is_free() {
     let resident = |settings: &[(&str, &str)]| -> u64 {

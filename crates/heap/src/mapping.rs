@@ -71,6 +71,6 @@ pub fn advise(range: PageRange, advice: Advice) -> bool {
     let start = range.start.address() as *mut c_void;
     // SAFETY: the range lies in a mapping that `map_aligned` made. `LinuxHugepage` keeps its
     // contents, and `LinuxDontNeed` is requested by the page heap alone, for pages that are in no
-    // span.
+    // span or that a span is about to lose.
     unsafe { madvise(start, range.len.bytes() as usize, advice) }.is_ok()
 }

@@ -45,10 +45,12 @@ pub trait PageHeap {
         false
     }
 
-    /// Makes a span `len` pages long, shorter than it is, if both are whole huge pages, and gives the
-    /// memory behind its end back to the system. Whether it did; if not, nothing has changed.
-    fn shorten(&mut self, span: PageRange, len: Pages) -> bool {
-        let _ = (span, len);
+    /// Truncates a span to `len` pages, whole huge pages and fewer than it has, if it has huge pages
+    /// of its own. Whether it did; if not, the span is as long as it was.
+    ///
+    /// If the system refuses to take memory back, what the span would have lost may read as zeros.
+    fn truncate(&mut self, span: PageRange, len: Pages, tail: Tail) -> bool {
+        let _ = (span, len, tail);
         false
     }
 
@@ -74,6 +76,15 @@ pub trait PageHeap {
     /// # Errors
     /// A message that names the first inconsistency.
     fn validate(&self) -> Result<(), String>;
+}
+
+/// What becomes of the memory that a truncated span loses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tail {
+    /// Kept for other spans, as after a Delete.
+    Kept,
+    /// Returned to the system at once.
+    Released,
 }
 
 /// A span that a page heap has handed out.

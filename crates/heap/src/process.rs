@@ -33,6 +33,7 @@ pub mod output;
 pub mod possible_cpus;
 pub mod pprof;
 pub mod publish;
+mod reallocate;
 pub mod settings;
 pub mod setup;
 pub mod shared;

@@ -4,7 +4,7 @@ mod model;
 
 use model::{Model, Step, TestClock, TestMemory};
 use prairie_heap::page_heap::ranking::{ByRank, Fullness};
-use prairie_heap::page_heap::{Components, Legacy, PageHeap, Temeraire, TemeraireStats};
+use prairie_heap::page_heap::{Components, Legacy, PageHeap, Tail, Temeraire, TemeraireStats};
 use prairie_heap::{HugePages, Pages};
 use proptest::prelude::*;
 
@@ -19,14 +19,17 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         2 => (1u64..8).prop_map(|huge| huge * 256),
         1 => 100_000u64..300_000,
     ];
+    let tail = prop_oneof![Just(Tail::Kept), Just(Tail::Released)];
     let align = prop_oneof![8 => Just(0u32), 2 => 0u32..9, 1 => 0u32..14];
     let step = prop_oneof![
         5 => (pages, align).prop_map(|(pages, align)| Step::New { pages, align: 1 << align }),
         4 => any::<usize>().prop_map(Step::Delete),
         2 => (any::<usize>(), 1u64..8).prop_map(|(span, by)| Step::Extend(span, by * 256)),
         1 => (any::<usize>(), 1u64..600).prop_map(|(span, by)| Step::Extend(span, by)),
-        2 => (any::<usize>(), 0u64..5).prop_map(|(span, len)| Step::Shorten(span, len * 256)),
-        1 => (any::<usize>(), 0u64..600).prop_map(|(span, len)| Step::Shorten(span, len)),
+        3 => (any::<usize>(), 0u64..5, tail)
+            .prop_map(|(span, len, tail)| Step::Truncate(span, len * 256, tail)),
+        1 => (any::<usize>(), 0u64..600)
+            .prop_map(|(span, len)| Step::Truncate(span, len, Tail::Released)),
         1 => (1u64..3_000).prop_map(Step::Release),
         1 => Just(Step::GiveUpSpace),
         1 => (0u64..1_500).prop_map(|ms| Step::Wait(ms * MS)),
@@ -155,24 +158,29 @@ fn whole_huge_pages_are_extended_into_what_is_free_behind_them() {
 }
 
 #[test]
-fn what_a_span_of_whole_huge_pages_loses_goes_back_to_the_system() {
+fn what_a_truncated_span_loses_is_kept_or_released() {
     let (mut heap, memory, _) = temeraire();
-    let span = new(&mut heap, mib(32));
+    let span = new(&mut heap, mib(32) + Pages(100));
     memory.touch(span);
-    assert!(heap.shorten(span, mib(8)));
+    let behind = new(&mut heap, Pages(10));
+    assert_eq!(behind.start, span.end(), "the filler uses the rest of its last huge page");
+    assert!(heap.truncate(span, mib(8), Tail::Released));
     let span = prairie_heap::PageRange { len: mib(8), ..span };
-    let backing = heap.stats().backing;
-    assert_eq!((backing.live, backing.free, backing.backed()), (mib(8), Pages(0), mib(8)));
+    assert_eq!(heap.stats().backing.live, mib(8) + Pages(10));
     assert_eq!(heap.stats().released_pages, mib(24));
     // The space behind it serves again.
-    let behind = new(&mut heap, mib(4));
-    assert_eq!(behind.start, span.end());
-    assert!(!heap.shorten(span, mib(7)) && !heap.shorten(span, mib(8)));
-    assert!(!heap.shorten(span, Pages(0)));
-    let odd = new(&mut heap, mib(4) + Pages(1));
-    assert!(!heap.shorten(odd, mib(2)));
+    let next = new(&mut heap, mib(4));
+    assert_eq!(next.start, span.end());
+    for len in [mib(7), mib(8), Pages(0)] {
+        assert!(!heap.truncate(span, len, Tail::Released), "{len:?}");
+    }
+    assert!(!heap.truncate(behind, Pages(0), Tail::Kept));
+    assert!(heap.truncate(span, mib(2), Tail::Kept));
+    assert_eq!(components(&heap).huge_cache.cached_huge_pages, HugePages(3));
+    assert_eq!(heap.stats().released_pages, mib(24));
     assert_eq!(heap.validate(), Ok(()));
-    [span, behind, odd].into_iter().for_each(|span| heap.delete(span));
+    let span = prairie_heap::PageRange { len: mib(2), ..span };
+    [span, behind, next].into_iter().for_each(|span| heap.delete(span));
     assert_eq!(heap.stats().backing.live, Pages(0));
     assert_eq!(heap.validate(), Ok(()));
 }

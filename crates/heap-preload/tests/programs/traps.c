@@ -9,10 +9,12 @@
 #include <semaphore.h>
 #include <signal.h>
 #include <spawn.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/time.h>
 #include <sys/wait.h>
@@ -449,15 +451,16 @@ static void memory_limit(void) {
     free(malloc(100));
 }
 
-static size_t resident_kib(void) {
+static size_t kib_of(const char *field) {
     FILE *status = fopen("/proc/self/status", "r");
     char line[256];
     size_t kib = 0;
     while (fgets(line, sizeof line, status))
-        if (sscanf(line, "VmRSS: %zu", &kib) == 1) break;
+        if (sscanf(line, field, &kib) == 1) break;
     fclose(status);
     return kib;
 }
+static size_t resident_kib(void) { return kib_of("VmRSS: %zu"); }
 /* Many objects of some pages, of which three in four are freed, then larger ones, which do not fit
  * into the holes. Prints the KiB that are resident, of which about 97,000 are live. */
 static void grows_over_holes(void) {
@@ -476,14 +479,14 @@ static void grows_over_holes(void) {
     printf("%zu\n", resident_kib());
 }
 
-/* An array that realloc cannot extend in its place, as another block follows it each time. It keeps
- * what it holds, up and down. Prints the KiB by which the peak of resident memory rose; the array
- * has 66,000 at most. */
+static size_t peak_kib(void) { return kib_of("VmHWM: %zu"); }
+
+/* Arrays that realloc cannot extend in place, as another block follows them each time, keep what they
+ * hold. Prints the KiB by which the peak of resident memory rose; the array has 66,000 at most. */
 static void grows_large(void) {
     enum { MIB = 1 << 20, STEPS = 64 };
     static void *behind[STEPS];
-    struct rusage before, after;
-    getrusage(RUSAGE_SELF, &before);
+    size_t before = peak_kib();
     size_t *array = NULL, filled = 0, size = MIB;
     for (int step = 0; step < STEPS && size <= 64 * MIB; step++, size += size / 6 & ~7) {
         CHECK(array = realloc(array, size));
@@ -491,7 +494,7 @@ static void grows_large(void) {
         CHECK(behind[step] = malloc(2 * MIB));
     }
     for (size_t i = 0; i < filled; i++) CHECK(array[i] == i);
-    getrusage(RUSAGE_SELF, &after);
+    size_t risen = peak_kib() - before;
     for (; size > MIB / 2; size = size / 3 & ~7) {
         CHECK(array = realloc(array, size));
         if (filled > size / sizeof *array) filled = size / sizeof *array;
@@ -499,7 +502,29 @@ static void grows_large(void) {
     }
     free(array);
     for (int step = 0; step < STEPS; step++) free(behind[step]);
-    printf("%ld\n", after.ru_maxrss - before.ru_maxrss);
+    printf("%zu\n", risen);
+}
+
+/* A large array becomes shorter in place, and grows again, with memory locked in it, too. */
+static void truncated(void) {
+    enum { MIB = 1 << 20 };
+    char *array = malloc(41 * MIB + 12345), *other = malloc(5 * MIB);
+    memset(array, 1, 41 * MIB);
+    memset(other, 2, 5 * MIB);
+    bool locked = mlock(array + 30 * MIB, 4096) == 0;
+    char *shorter = hidden(realloc(array, 9 * MIB));
+    CHECK(!shorter || locked || shorter == array);
+    CHECK(shorter && malloc_usable_size(shorter) >= 9 * MIB && malloc_usable_size(shorter) < 20 * MIB);
+    char *third = malloc(30 * MIB);
+    memset(third, 3, 30 * MIB);
+    char *longer = realloc(shorter, 60 * MIB);
+    memset(longer + 9 * MIB, 4, 51 * MIB);
+    for (size_t i = 0; i < 9 * MIB; i++) CHECK(longer[i] == 1);
+    for (size_t i = 0; i < 5 * MIB; i++) CHECK(other[i] == 2);
+    for (size_t i = 0; i < 30 * MIB; i++) CHECK(third[i] == 3);
+    free(longer);
+    free(other);
+    free(third);
 }
 
 static void plugin(void) {
@@ -793,7 +818,7 @@ int main(int count, char **arguments) {
         {"last_thread_ends", last_thread_ends}, {"untouched", untouched},
         {"cancelled_threads", cancelled_threads}, {"thread_execs", thread_execs},
         {"grows_over_holes", grows_over_holes}, {"grows_large", grows_large},
-        {"restarted", restarted},
+        {"truncated", truncated}, {"restarted", restarted},
     };
     static const struct { const char *name; void (*run)(size_t); } faults[] = {
         {"guard_after_free", guard_after_free}, {"guard_behind", guard_behind},

@@ -1,7 +1,7 @@
 //! The page heap that a process runs on.
 
 use crate::memory::{OnNode, SystemMemory};
-use crate::page_heap::{Clock, Legacy, NewSpan, PageHeap, PageHeapStats, Temeraire};
+use crate::page_heap::{Clock, Legacy, NewSpan, PageHeap, PageHeapStats, Tail, Temeraire};
 use crate::units::{HugePages, PageRange, Pages};
 
 /// A choice of page heap, made once when a process starts (`PRAIRIE_PAGE_HEAP`).
@@ -87,8 +87,8 @@ impl PageHeap for ChosenPageHeap {
         whichever!(self, it => it.extend(span, len))
     }
 
-    fn shorten(&mut self, span: PageRange, len: Pages) -> bool {
-        whichever!(self, it => it.shorten(span, len))
+    fn truncate(&mut self, span: PageRange, len: Pages, tail: Tail) -> bool {
+        whichever!(self, it => it.truncate(span, len, tail))
     }
 
     fn release(&mut self, pages: Pages) -> Pages {

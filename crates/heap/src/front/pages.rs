@@ -8,7 +8,7 @@ use super::decline::{Decline, Shrunk};
 use super::limit::{LimitStatistics, SoftLimit};
 use super::record::Recorder;
 use super::span::Span;
-use crate::page_heap::{Clock, NewSpan, PageHeap};
+use crate::page_heap::{Clock, NewSpan, PageHeap, Tail};
 use crate::storage::Storage;
 use crate::units::{HugePages, PageRange, Pages};
 
@@ -123,6 +123,12 @@ pub struct PageLevel<P> {
     recorder: Option<Recorder>,
 }
 
+/// Whether a span is a large object that may change its size in place. A sample stands for the size
+/// that it was taken with.
+fn is_plain(span: &Span) -> bool {
+    span.class().is_none() && span.sample == 0
+}
+
 /// What the page level has handed out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LiveSpans {
@@ -213,47 +219,59 @@ impl<P: PageHeap> PageLevel<P> {
     /// # Safety
     /// The span came from [`PageLevel::new_span`], and no other thread uses it meanwhile.
     pub unsafe fn extend(&mut self, span: *mut Span, len: Pages, requested: usize) -> bool {
-        // SAFETY: the caller's promise.
-        unsafe { self.resize(span, len, requested, |heap, pages| heap.extend(pages, len)) }
+        // SAFETY: alive, and ours meanwhile, by the caller's promise.
+        let span = unsafe { &mut *span };
+        let pages = span.pages();
+        if !is_plain(span) || !self.heap.as_mut().is_some_and(|heap| heap.extend(pages, len)) {
+            return false;
+        }
+        self.resize(span, len, requested);
+        self.note_resized(PageRange { len, ..pages });
+        self.decline.grown(self.live);
+        true
     }
 
-    /// Makes the span of a large object `len` pages long, shorter than it is, and gives its end back
-    /// to the system, if the page heap can. A recording has it as a Delete and a New.
+    /// Truncates the span of a large object that now has `requested` bytes to `len` pages, if the page
+    /// heap can.
+    ///
+    /// With [`Tail::Released`], what is left is about to be deleted, and a recording has the Delete
+    /// of the whole span then. Otherwise it has a Delete and a New.
     ///
     /// # Safety
-    /// As for [`PageLevel::extend`].
-    pub unsafe fn shorten(&mut self, span: *mut Span, len: Pages) -> bool {
-        let requested = len.bytes() as usize;
-        // SAFETY: the caller's promise.
-        unsafe { self.resize(span, len, requested, |heap, pages| heap.shorten(pages, len)) }
-    }
-
-    /// # Safety
-    /// As for [`PageLevel::extend`].
-    unsafe fn resize(
+    /// As for [`PageLevel::extend`], and nothing needs what lies behind.
+    pub unsafe fn truncate(
         &mut self,
         span: *mut Span,
         len: Pages,
         requested: usize,
-        act: impl FnOnce(&mut P, PageRange) -> bool,
+        tail: Tail,
     ) -> bool {
         // SAFETY: alive, and ours meanwhile, by the caller's promise.
         let span = unsafe { &mut *span };
         let pages = span.pages();
-        // A sample stands for the size that it was taken with.
-        let plain = span.class().is_none() && span.sample == 0;
-        if !plain || !self.heap.as_mut().is_some_and(|heap| act(heap, pages)) {
+        let may = span.class().is_none() && (tail == Tail::Released || is_plain(span));
+        if !may || !self.heap.as_mut().is_some_and(|heap| heap.truncate(pages, len, tail)) {
             return false;
         }
+        self.resize(span, len, requested);
+        if tail == Tail::Kept {
+            self.note_resized(PageRange { len, ..pages });
+        }
+        true
+    }
+
+    fn resize(&mut self, span: &mut Span, len: Pages, requested: usize) {
+        let before = span.pages().len;
+        span.resize(len, requested);
+        self.live = self.live + len - before;
+        self.large = self.large + len - before;
+    }
+
+    fn note_resized(&mut self, pages: PageRange) {
         self.note(|recorder, now| {
             recorder.delete(now, pages.start)
-                && recorder.new_span(now, pages.start, len, Pages::ONE)
+                && recorder.new_span(now, pages.start, pages.len, Pages::ONE)
         });
-        span.resize(len, requested);
-        self.live = self.live + len - pages.len;
-        self.large = self.large + len - pages.len;
-        self.decline.grown(self.live);
-        true
     }
 
     /// Takes a span back.

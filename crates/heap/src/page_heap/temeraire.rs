@@ -19,7 +19,7 @@ use super::huge_filler::{Emptied, HugeFiller};
 use super::huge_region::{HugeRegions, REGION};
 use super::ranking::{ByRank, LongestFreeRange, Ranking};
 use super::stats::{Backing, Components, PageHeapStats, TemeraireStats};
-use super::{Clock, NewSpan, PageHeap};
+use super::{Clock, NewSpan, PageHeap, Tail};
 use crate::memory::Memory;
 use crate::units::{HugePages, HugeRange, PageRange, Pages};
 
@@ -61,9 +61,9 @@ struct Counts {
     slack: Pages,
     /// Huge pages of spans, without the tails that are in the filler.
     whole: HugePages,
-    /// Remaining pages of broken huge pages, released when they became empty, and ends of spans that
-    /// became shorter.
-    released_otherwise: Pages,
+    /// Released without passing through a component: remaining pages of broken huge pages that became
+    /// empty, and tails of truncated spans.
+    released_at_once: Pages,
 }
 
 impl<M: Memory, C: Clock, R: Ranking<M::Storage>> Temeraire<M, C, R> {
@@ -210,7 +210,7 @@ impl<M: Memory, C: Clock, R: Ranking<M::Storage>> Temeraire<M, C, R> {
     fn take_emptied(&mut self, Emptied { huge_page, broken, backed }: Emptied) {
         let range = HugeRange { start: huge_page, len: HugePages::ONE };
         if broken && self.memory.release(range.pages()) {
-            self.counts.released_otherwise += backed;
+            self.counts.released_at_once += backed;
             self.cache.demand_falls(range.len, self.clock.now_ns());
             self.allocator.put(range);
         } else {
@@ -231,22 +231,28 @@ impl<M: Memory, C: Clock, R: Ranking<M::Storage>> Temeraire<M, C, R> {
         self.regions.release(excess, &mut self.memory);
     }
 
-    /// Takes a span of whole huge pages back, with its tail unless that still serves others.
+    /// Takes a span with huge pages of its own back, with its tail unless that still serves others.
     fn delete_whole(&mut self, span: PageRange) {
-        let tail = tail(span.len);
-        let len = HugePages::holding(span.len);
-        let whole = if tail.is_zero() { len } else { len - HugePages::ONE };
-        let mut range = HugeRange { start: span.start.huge_page(), len: whole };
-        self.counts.whole -= whole;
-        if !tail.is_zero() {
-            let leading = PageRange { start: range.end().first_page(), len: tail };
-            match self.filler.free(leading) {
-                Some(Emptied { broken: false, .. }) => range.len += HugePages::ONE,
-                Some(emptied) => self.take_emptied(emptied),
-                None => {}
-            }
-        }
+        let mut range = own_huge_pages(span);
+        self.counts.whole -= range.len;
+        range.len += self.free_tail(span);
         self.put_into_cache(range);
+    }
+
+    /// Frees the tail of a span with huge pages of its own. 1 if the huge page behind these is empty
+    /// now and for the caller to put away, else 0.
+    fn free_tail(&mut self, span: PageRange) -> HugePages {
+        let len = tail(span.len);
+        if len.is_zero() {
+            return HugePages::ZERO;
+        }
+        let start = own_huge_pages(span).end().first_page();
+        match self.filler.free(PageRange { start, len }) {
+            Some(Emptied { broken: false, .. }) => return HugePages::ONE,
+            Some(emptied) => self.take_emptied(emptied),
+            None => {}
+        }
+        HugePages::ZERO
     }
 
     fn count(&mut self, pages: Pages, created: bool) {
@@ -318,6 +324,13 @@ fn tail(pages: Pages) -> Pages {
     if pages >= LARGE { Pages::ZERO } else { Pages(pages.0 % HugePages::PAGES.0) }
 }
 
+/// The huge pages of a span of at least one, without the last one if the span shares that.
+fn own_huge_pages(span: PageRange) -> HugeRange {
+    let len = HugePages::holding(span.len);
+    let shared = if tail(span.len).is_zero() { HugePages::ZERO } else { HugePages::ONE };
+    HugeRange { start: span.start.huge_page(), len: len - shared }
+}
+
 fn is_whole(pages: Pages) -> bool {
     pages.0.is_multiple_of(HugePages::PAGES.0)
 }
@@ -360,21 +373,32 @@ impl<M: Memory, C: Clock, R: Ranking<M::Storage>> PageHeap for Temeraire<M, C, R
         true
     }
 
-    fn shorten(&mut self, span: PageRange, len: Pages) -> bool {
-        if !is_whole(span.len) || !is_whole(len) || len.is_zero() || len >= span.len {
+    fn truncate(&mut self, span: PageRange, len: Pages, tail: Tail) -> bool {
+        let has_own = span.len >= HugePages::PAGES && !self.regions.holds(span.start.huge_page());
+        if !has_own || !is_whole(len) || len.is_zero() || len >= span.len {
             return false;
         }
-        let lost = span.len - len;
-        let start = (span.start + len).huge_page();
-        let end = HugeRange { start, len: HugePages::holding(lost) };
-        if !self.memory.release(end.pages()) {
+        let own = own_huge_pages(span);
+        let (_, end) = own.split(HugePages::holding(len));
+        let releases = tail == Tail::Released && !end.len.is_zero();
+        if releases && !self.memory.release(end.pages()) {
             return false;
         }
+        self.counts.live -= span.len - len;
+        self.counts.slack -= HugePages::holding(span.len).pages() - span.len;
         self.counts.whole -= end.len;
-        self.counts.live -= lost;
-        self.counts.released_otherwise += lost;
-        self.cache.demand_falls(end.len, self.clock.now_ns());
-        self.allocator.put(end);
+        let emptied = self.free_tail(span);
+        let mut kept = HugeRange { start: own.end(), len: emptied };
+        if releases {
+            self.counts.released_at_once += end.len.pages();
+            self.cache.demand_falls(end.len, self.clock.now_ns());
+            self.allocator.put(end);
+        } else {
+            kept = HugeRange { start: end.start, len: end.len + emptied };
+        }
+        if !kept.len.is_zero() {
+            self.put_into_cache(kept);
+        }
         true
     }
 
@@ -409,7 +433,7 @@ impl<M: Memory, C: Clock, R: Ranking<M::Storage>> PageHeap for Temeraire<M, C, R
             spans_deleted: self.counts.deleted,
             released_pages: whole.pages()
                 + components.huge_filler.subreleased_pages_total
-                + self.counts.released_otherwise,
+                + self.counts.released_at_once,
             components: Components::Temeraire(components),
         }
     }

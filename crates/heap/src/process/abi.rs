@@ -7,6 +7,7 @@
 use core::ffi::{c_int, c_void};
 use core::ptr::null_mut;
 
+use super::reallocate::reallocate;
 use super::{at_exit, malloc, shared};
 use crate::front::inside::inside;
 use crate::front::size_class::GRANULE;
@@ -72,7 +73,7 @@ pub unsafe extern "C" fn realloc(object: *mut c_void, size: usize) -> *mut c_voi
             free_slow(object);
             return null_mut();
         }
-        or_enomem(inside(|| malloc::reallocate(object.cast(), size)))
+        or_enomem(inside(|| reallocate(object.cast(), size)))
     }
 }
 

@@ -3,6 +3,7 @@
 use core::alloc::{GlobalAlloc, Layout};
 
 use super::malloc;
+use super::reallocate::reallocate;
 use crate::front::size_class::GRANULE;
 
 /// Prairie's heap for a Rust program: what Rust allocates comes from it, what C libraries in the
@@ -66,7 +67,7 @@ unsafe impl GlobalAlloc for PrairieHeap {
     unsafe fn realloc(&self, object: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         if layout.align() <= GRANULE {
             // SAFETY: the caller's promise; Rust's sizes are not 0 here.
-            return unsafe { malloc::reallocate(object, size) };
+            return unsafe { reallocate(object, size) };
         }
         let fresh = malloc::allocate_aligned(size, layout.align());
         if !fresh.is_null() {

@@ -26,7 +26,7 @@ const SMALLEST_BUDGET: usize = 2 << 20;
 const LARGEST_BUDGET: usize = 4 << 20;
 
 /// Publishes the page map's window to the fast path, once it is open.
-fn publish_window() {
+pub(super) fn publish_window() {
     let known = CONTROL.window.is_open();
     if known || CONTROL.rseq_offset.load(Relaxed) == 0 || setup::checks_all_frees() {
         return;
@@ -233,7 +233,7 @@ fn empty_caches() {
 
 /// Reacts to a decline of the heap.
 #[inline]
-fn after_decline() {
+pub(super) fn after_decline() {
     for heap in HEAP.all() {
         if let Some(shrunk) = heap.asked() {
             empty_caches();
@@ -345,90 +345,6 @@ pub unsafe fn usable_size(object: *mut u8) -> usize {
         // SAFETY: the region's own.
         None if emergency::owns(object as usize) => unsafe { emergency::usable_size(object) },
         None => not_an_object(object),
-    }
-}
-
-/// From this size on, objects that grow are whole huge pages, which can be extended in their place:
-/// 4 MiB (chosen: a quarter more than that holds the rest of a huge page).
-const EXTENSIBLE: usize = 2 * HugePages::SIZE as usize;
-
-/// From this size on, growing objects get more than they need: 1 KiB (chosen: below it a copy costs
-/// less than malloc itself).
-const GROWING: usize = 1 << 10;
-
-/// What an object of `held` bytes that must hold `size` gets: a quarter more than it had, as one that
-/// grows once will grow again.
-fn ample(size: usize, held: usize) -> usize {
-    let ample = size.max(held + held / 4);
-    if ample < EXTENSIBLE { ample } else { ample.next_multiple_of(HugePages::SIZE as usize) }
-}
-
-/// Memory of `size` bytes, above 0, that begins with what `object` holds. The object is freed then.
-/// Null when there is no memory; the object is as it was then.
-///
-/// It stays in place while it fits and would waste less than half.
-///
-/// # Safety
-/// As for [`usable_size`].
-pub unsafe fn reallocate(object: *mut u8, size: usize) -> *mut u8 {
-    // SAFETY: the caller's promise.
-    let held = unsafe { usable_size(object) };
-    if size <= held && (size >= held / 2 || held <= 64) {
-        return object;
-    }
-    if size < held && size >= HugePages::SIZE as usize {
-        let whole = size.next_multiple_of(HugePages::SIZE as usize);
-        // SAFETY: a live object of the caller; one of this size is large.
-        if unsafe { nodes::heap_of(object).shorten_large(object, whole) } {
-            return object;
-        }
-    }
-    let ample = if size > held && held >= GROWING { ample(size, held) } else { size };
-    // SAFETY: a live object of the caller; one of whole huge pages is large.
-    let extends = || unsafe { nodes::heap_of(object).extend_large(object, ample) };
-    if size > held && held >= EXTENSIBLE && extends() {
-        publish_window();
-        return object;
-    }
-    let mut fresh = allocate(ample);
-    if fresh.is_null() && ample != size {
-        fresh = allocate(size);
-    }
-    if !fresh.is_null() {
-        // SAFETY: two objects that hold as many bytes; the old one is the caller's to free.
-        unsafe { move_contents(object, held, fresh, held.min(size)) };
-    }
-    fresh
-}
-
-/// Parts in which a large object of whole huge pages is copied (chosen: two copies then need at most
-/// an eighth more memory than one, for a few system calls).
-const PARTS: usize = 8;
-
-/// Copies the first `kept` of the `held` bytes of `object` to `fresh`, and frees the object.
-///
-/// The end of a large object is copied first, and its memory given back to the system before the next
-/// part is copied: the two never need the memory of both.
-///
-/// # Safety
-/// Both objects are the caller's, and hold `kept` bytes.
-unsafe fn move_contents(object: *mut u8, held: usize, fresh: *mut u8, kept: usize) {
-    let part = (held / PARTS).next_multiple_of(HugePages::SIZE as usize);
-    let mut left = kept;
-    while held >= EXTENSIBLE && left > part {
-        let start = (left - 1) / part * part;
-        // SAFETY: within both objects, of which the old one has not lost these bytes.
-        unsafe { fresh.add(start).copy_from_nonoverlapping(object.add(start), left - start) };
-        left = start;
-        // SAFETY: a live object of the caller; one of whole huge pages is large.
-        if !unsafe { nodes::heap_of(object).shorten_large(object, left) } {
-            break;
-        }
-    }
-    // SAFETY: as above; the object is the caller's to free.
-    unsafe {
-        fresh.copy_from_nonoverlapping(object, left);
-        free(object);
     }
 }
 

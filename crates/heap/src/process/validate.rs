@@ -285,7 +285,7 @@ mod tests {
     use crate::front::heap::Tables;
     use crate::front::page_map::Reach;
     use crate::memory::SystemMemory;
-    use crate::page_heap::Temeraire;
+    use crate::page_heap::{Tail, Temeraire};
 
     type TestHeap = Heap<Temeraire<SystemMemory, SystemClock>>;
 
@@ -330,6 +330,10 @@ mod tests {
                     }
                     _ => {
                         let large = heap.allocate_large(size * count, 16, None).unwrap();
+                        let tail = if size % 2 == 0 { Tail::Kept } else { Tail::Released };
+                        // SAFETY: just allocated, and known to no other thread.
+                        unsafe { heap.truncate_large(large.start, 2 << 20, tail) };
+                        prop_assert_eq!(validated(heap), Ok(()));
                         if count % 2 == 0 {
                             let span = heap.page_map().span(PageId::containing(large.start as u64));
                             // SAFETY: just allocated, and known to no other thread.

@@ -7,7 +7,7 @@ use crate::front::decline::Shrunk;
 use crate::front::pages::PageLevel;
 use crate::front::span::Span;
 use crate::front::{emergency, profile};
-use crate::page_heap::PageHeap;
+use crate::page_heap::{PageHeap, Tail};
 use crate::storage::Mapped;
 use crate::units::{HugePages, PageId, PageRange, Pages};
 
@@ -72,23 +72,23 @@ impl<P: PageHeap, O: Observer<P>> Heap<P, O> {
         true
     }
 
-    /// Makes a large object hold `size` bytes, less than it does, and gives the memory behind its end
-    /// back to the system. False if it cannot be; nothing has changed then.
+    /// Truncates a large object to `size` bytes, whole huge pages. False if it cannot be.
     ///
     /// # Safety
-    /// As for [`Heap::extend_large`].
-    pub unsafe fn shorten_large(&self, object: *mut u8, size: usize) -> bool {
+    /// As for [`Heap::extend_large`], and nothing needs what lies behind `size` bytes.
+    pub unsafe fn truncate_large(&self, object: *mut u8, size: usize, tail: Tail) -> bool {
         let span = self.page_map().span(PageId::containing(object as u64));
         if span.is_null() {
             return false;
         }
         let Some(mut level) = self.pages.lock() else { return false };
         // SAFETY: the span of a live large object is alive, and the caller's alone.
-        if !unsafe { level.shorten(span, Pages::holding(size as u64)) } {
+        if !unsafe { level.truncate(span, Pages::holding(size as u64), size, tail) } {
             return false;
         }
         self.live_pages.store(level.live().pages.0 as usize, Relaxed);
         self.note_backed(&level);
+        self.note_decline(&mut level);
         drop(level);
         O::page_operation(self);
         true
@@ -150,13 +150,17 @@ impl<P: PageHeap, O: Observer<P>> Heap<P, O> {
             unsafe { level.delete(span) };
         }
         self.live_pages.store(level.live().pages.0 as usize, Relaxed);
+        self.note_decline(&mut level);
+        drop(level);
+        O::page_operation(self);
+    }
+
+    fn note_decline(&self, level: &mut PageLevel<P>) {
         match level.shrunk() {
             Some(Shrunk::EmptyCaches) => self.asked.store(EMPTY_CACHES, Relaxed),
             Some(Shrunk::GiveBack) => self.asked.store(GIVE_BACK, Relaxed),
             None => {}
         }
-        drop(level);
-        O::page_operation(self);
     }
 
     /// What to do after a decline of the heap, reported once: empty the caches, and perhaps give

@@ -6,12 +6,14 @@
 # redis       80,000 values of 16,000 bytes (1.5 GiB), of which 5,000 are requested by Zipf's law, and
 #             other ones from 780 s on
 # redis-zipf  the same, all of them requested by Zipf's law: no memory is cold
+# nginx       80,000 files of 16,000 bytes in the page cache, requested as in redis
+# nginx-zipf  the same, requested as in redis-zipf
 #
 # 200 requests a second arrive at random times for 15 minutes, and times count from the arrival.
 # Beside each runs a sidecar of 64 MiB, of which 48 are cold. 4 GiB, Linux 6.12, zswap with lz4 before
 # persistent memory, time counted: runs repeat. SEEDS (1) decide arrivals and requests, the same without
 # and with the daemon; SERVICES and AGENTS (none prairie) name what is run. The daemon has the cpu.weight
-# of its unit, 1; prairie-unweighted has 100, as the service has. Needs Debian's redis-server.
+# of its unit, 1; prairie-unweighted has 100, as the service has. Needs Debian's redis-server and nginx.
 # FOLDER keeps the output of the runs, each of which takes five minutes of CPU time; a run that is there
 # is not repeated. Prints a Markdown table.
 set -eu
@@ -41,8 +43,13 @@ run() {
     name=$1-$2-$3
     [ ! -s "$work/$name/times.gz" ] || return 0
     echo "== $name" >&2
+    case $1 in
+    redis*) needs="--program redis-server" ;;
+    nginx*) needs="--program nginx --program mkfs.ext4 --file vm/offload/nginx.conf --pmem 2G --module ext4" ;;
+    esac
+    # shellcheck disable=SC2086 # options
     vm/run --kernel 6.12 --counted --memory 4G --pmem 2G --module nfit --module nd_pmem --module lz4 \
-        --program redis-server --timeout 6000 --file "$work/bin:bin" --program "$work/bin/prairie" \
+        $needs --timeout 6000 --file "$work/bin:bin" --program "$work/bin/prairie" \
         --file vm/offload/common.sh --file vm/offload/agents.sh --file vm/offload/service.toml \
         --out "$work/$name" vm/offload/service.sh "$1" "$3" "AGENT=$2" || echo "$name: ended with $?" >&2
 }
@@ -77,7 +84,8 @@ memory() {
         function back(a, b) {
             anon = b["workingset_refault_anon"] - a["workingset_refault_anon"]
             zswap = b["zswpin"] - a["zswpin"]
-            return anon > zswap ? anon : zswap
+            file = b["workingset_refault_file"] - a["workingset_refault_file"]
+            return (anon > zswap ? anon : zswap) + file
         }
         function saved(at) {
             share = 100 * (first["current"] - at["current"]) / first["current"]

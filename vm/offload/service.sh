@@ -15,13 +15,25 @@ case $AGENT in
 *) echo 1 >agent/cpu.weight ;;
 esac
 
-(echo 0 >w/cgroup.procs && exec redis-server --port 0 --unixsocket /tmp/socket --save '' --appendonly no) >$OUT/service 2>&1 &
+case $service in
+redis*)
+    protocol=redis
+    (echo 0 >w/cgroup.procs && exec redis-server --port 0 --unixsocket /tmp/socket --save '' --appendonly no) >$OUT/service 2>&1 &
+    ;;
+nginx*)
+    protocol=http=/tmp/files
+    mkdir -p /tmp/files /var/lib/nginx /var/log/nginx
+    mkfs.ext4 -q -N 100000 /dev/pmem1 >$OUT/service 2>&1
+    mount -t ext4 -o noatime /dev/pmem1 /tmp/files
+    (echo 0 >w/cgroup.procs && exec nginx -c /in/nginx.conf) >>$OUT/service 2>&1 &
+    ;;
+esac
 while [ ! -S /tmp/socket ]; do sleep 1; done
 case $service in
-redis) requested=5000 ;;
-redis-zipf) requested=80000 SHIFT=$SECONDS ;;
+*-zipf) requested=80000 SHIFT=$SECONDS ;;
+*) requested=5000 ;;
 esac
-/in/bin/open_loop /tmp/socket 80000 16000 $requested 0.99 $RATE $SECONDS $SHIFT $seed >$OUT/times 2>$OUT/client &
+/in/bin/open_loop $protocol /tmp/socket 80000 16000 $requested 0.99 $RATE $SECONDS $SHIFT $seed >$OUT/times 2>$OUT/client &
 load=$!
 while [ ! -s $OUT/times ]; do sleep 1; done
 (echo 0 >s/cgroup.procs && exec /in/bin/paced 8 8 48 $SECONDS) >$OUT/paced 2>&1 &

@@ -1,6 +1,7 @@
 #!/bin/sh
-# Records a stock kernel from boot on, now, and holds the `linux` system against it: every frame at
+# Records stock kernels from boot on, now, and holds the `linux` system against them: every frame at
 # the buddy level, 99.99 % of all allocations where the record is followed, 99.9 % simulated.
+# Usage: [VM_KERNELS="6.1 6.12 6.18 7.3"] vm/tests/exact.sh
 set -eu
 vm=$(cd "$(dirname "$0")/.." && pwd)
 prairie=${PRAIRIE:-$vm/../target/release/prairie}
@@ -16,27 +17,34 @@ shares() {
     ' "$1"
 }
 
-# Usage: hold CPUS FOLLOWED SIMULATED, shares in parts per million.
+# Usage: hold KERNEL CPUS FOLLOWED CORRECTED OPEN_LOOP, shares in parts per million.
 hold() {
-    PRAIRIE=$prairie "$vm/record" --cpus "$1" processes "$work/$1"
-    "$prairie" replay "$work/$1/trace.parquet" --against "$work/$1" --json >"$work/answer"
+    folder=$work/$1-$2
+    PRAIRIE=$prairie "$vm/record" --kernel "$1" --cpus "$2" processes "$folder"
+    "$prairie" replay "$folder/trace.parquet" --against "$folder" --json >"$work/answer" || [ $? = 1 ]
     shares "$work/answer" >"$work/shares"
     [ "$(wc -l <"$work/shares")" -eq 4 ] || { cat "$work/answer" >&2; exit 1; }
     while read -r name share total; do
         case $name in
         zone_locked) least=1000000 ;;
-        followed) least=$2 ;;
-        *) least=$3 ;;
+        followed) least=$3 ;;
+        corrected) least=$4 ;;
+        *) least=$5 ;;
         esac
-        echo "$1 CPUs, $name: $share of 1,000,000 of $total"
+        echo "Linux $1, $2 CPUs, $name: $share of 1,000,000 of $total"
         [ "$total" -gt 5000 ] && [ "$share" -ge "$least" ] || {
-            "$prairie" replay "$work/$1/trace.parquet" --against "$work/$1" >&2
-            echo "vm/tests/exact.sh: $1 CPUs, $name: $share, at least $least expected" >&2
+            "$prairie" replay "$folder/trace.parquet" --against "$folder" >&2
+            echo "vm/tests/exact.sh: Linux $1, $2 CPUs, $name: $share, at least $least expected" >&2
             exit 1
         }
     done <"$work/shares"
+    rm -rf "$folder"
 }
 
-hold 1 999900 999000
-# With more CPUs the order of events is not always the order of what happened.
-hold 2 999000 0
+for kernel in ${VM_KERNELS:-6.1 6.12 6.18 7.3}; do
+    # Open-loop, one wrong choice early leads to many later ones: known of 7.3.
+    case $kernel in 7.3) open=970000 ;; *) open=999000 ;; esac
+    hold "$kernel" 1 999900 999000 $open
+    # With more CPUs the order of events is not always the order of what happened.
+    hold "$kernel" 2 999000 0 0
+done

@@ -3,7 +3,7 @@
 //! ```text
 //! cargo run --release -p experiments --bin replay_rate -- [OPTIONS] [FILE.parquet]
 //!   --system NAMES      as `prairie replay --systems` [default: all in turn]
-//!   --rounds N          median of N rounds [default: 5]
+//!   --rounds N          medians of N rounds, the systems interleaved [default: 5]
 //! without FILE, events are generated:
 //!   --frames N          frames of the machine [default: 4194304, 16 GiB]
 //!   --events N          [default: 20000000]
@@ -49,14 +49,16 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!(
         "                        ns/ev    ns/ev  replay all               MiB     MiB     MiB"
     );
-    for system in &arguments.systems {
-        let mut rounds = Vec::new();
-        for _ in 0..arguments.rounds {
+    let mut rounds: Vec<Vec<Round>> = arguments.systems.iter().map(|_| Vec::new()).collect();
+    for _ in 0..arguments.rounds {
+        for (system, rounds) in arguments.systems.iter().zip(&mut rounds) {
             rounds.push(match &arguments.file {
                 Some(file) => recorded(file, system)?,
                 None => generated(&arguments, system)?,
             });
         }
+    }
+    for (system, rounds) in arguments.systems.iter().zip(rounds) {
         print(system, rounds);
     }
     Ok(())

@@ -1,10 +1,12 @@
-//! Asks a Redis for keys at times that do not depend on its answers, some far more often than others.
+//! Asks a service for keys at times that do not depend on its answers, some far more often than others.
 //!
 //! ```text
-//! open_loop SOCKET KEYS BYTES REQUESTED EXPONENT RATE SECONDS SHIFT SEED
+//! open_loop redis SOCKET KEYS BYTES REQUESTED EXPONENT RATE SECONDS SHIFT SEED
+//! open_loop http=FOLDER SOCKET ...
 //! ```
 //!
-//! First KEYS are set to values of BYTES, half of each noise, and the line `ready` is printed. Only
+//! First KEYS get values of BYTES, half of each noise, and the line `ready` is printed. The keys of an
+//! HTTP server are files in FOLDER, each of which is requested once before. Only
 //! REQUESTED of them are read: the k-th most popular with a chance of k to the power of -EXPONENT
 //! (Zipf's law). Popularity is spread over all memory. At SHIFT seconds the keys move up by half of
 //! REQUESTED: the unpopular half becomes the popular one, and unread keys become the unpopular one.
@@ -13,72 +15,37 @@
 //! arrival to the last byte of the answer, so a request also waits for those before it. In the end a
 //! line is printed for each: the second of its arrival, and the time in nanoseconds.
 
+mod http;
+mod redis;
+
 use std::fs;
-use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
-use std::os::unix::net::UnixStream;
+use std::io::{self, BufWriter, Write};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use experiments::load::{Noise, gcd};
 
-/// Requests that are under way together while keys are set.
-const PIPELINE: u64 = 64;
+use http::Http;
+use redis::Redis;
 
-/// A connection.
-struct Redis {
-    stream: BufReader<UnixStream>,
-    line: String,
-    body: Vec<u8>,
-    noise: Noise,
-}
-
-impl Redis {
-    fn open(socket: &str) -> io::Result<Redis> {
-        let stream = BufReader::with_capacity(1 << 16, UnixStream::connect(socket)?);
-        let noise = Noise(0x9e37_79b9_7f4a_7c15);
-        Ok(Redis { stream, line: String::new(), body: Vec::new(), noise })
-    }
-
-    fn line(&mut self) -> io::Result<&str> {
-        self.line.clear();
-        self.stream.read_line(&mut self.line)?;
-        Ok(self.line.trim_end())
-    }
+/// What is asked.
+trait Service {
+    /// Gives all of `keys` keys values of `bytes`, half of each noise.
+    fn fill(&mut self, keys: u64, bytes: usize) -> io::Result<()>;
 
     /// Asks for a key.
-    fn request(&mut self, key: u64) -> io::Result<()> {
-        let key = format!("key:{key}");
-        write!(self.stream.get_mut(), "*2\r\n$3\r\nGET\r\n${}\r\n{key}\r\n", key.len())
-    }
+    fn request(&mut self, key: u64) -> io::Result<()>;
 
     /// Reads the answer, and returns the length of the value.
-    fn answer(&mut self) -> io::Result<usize> {
-        let line = self.line()?;
-        let len = line.strip_prefix('$').and_then(|len| len.parse::<usize>().ok());
-        let len = len.ok_or_else(|| io::Error::other(format!("GET: {line}")))?;
-        self.body.resize(len + 2, 0);
-        self.stream.read_exact(&mut self.body)?;
-        Ok(len)
-    }
+    fn answer(&mut self) -> io::Result<usize>;
+}
 
-    /// Sets the keys `from..to` to values of `bytes`.
-    fn fill(&mut self, from: u64, to: u64, bytes: usize) -> io::Result<()> {
-        let mut value = vec![b' '; bytes];
-        let mut text = Vec::new();
-        for key in from..to {
-            self.noise.fill(&mut value[..bytes / 2]);
-            let key = format!("key:{key}");
-            write!(text, "*3\r\n$3\r\nSET\r\n${}\r\n{key}\r\n${}\r\n", key.len(), value.len())?;
-            text.extend_from_slice(&value);
-            text.extend_from_slice(b"\r\n");
-        }
-        self.stream.get_mut().write_all(&text)?;
-        for _ in from..to {
-            let line = self.line()?;
-            assert_eq!(line, "+OK", "SET");
-        }
-        Ok(())
-    }
+fn service(name: &str, socket: &str) -> io::Result<Box<dyn Service>> {
+    Ok(match name.split_once('=') {
+        None if name == "redis" => Box::new(Redis::open(socket)?),
+        Some(("http", folder)) => Box::new(Http::open(socket, folder.into())?),
+        _ => return Err(io::Error::other(format!("{name} is neither redis nor http=FOLDER"))),
+    })
 }
 
 /// Chances that add up: 1, 1 + 2^-exponent, and so on.
@@ -98,16 +65,14 @@ fn share(noise: &mut Noise) -> f64 {
 
 fn main() -> io::Result<()> {
     let words: Vec<String> = std::env::args().skip(1).collect();
-    let numbers: Vec<f64> = words.iter().skip(1).filter_map(|word| word.parse().ok()).collect();
+    let numbers: Vec<f64> = words.iter().skip(2).filter_map(|word| word.parse().ok()).collect();
     let [keys, bytes, requested, exponent, rate, seconds, shift, seed] = numbers[..] else {
-        eprintln!("open_loop SOCKET KEYS BYTES REQUESTED EXPONENT RATE SECONDS SHIFT SEED");
+        eprintln!("open_loop SERVICE SOCKET KEYS BYTES REQUESTED EXPONENT RATE SECONDS SHIFT SEED");
         std::process::exit(2);
     };
     let (keys, bytes, requested) = (keys as u64, bytes as usize, requested as u64);
-    let mut redis = Redis::open(&words[0])?;
-    for from in (0..keys).step_by(PIPELINE as usize) {
-        redis.fill(from, (from + PIPELINE).min(keys), bytes)?;
-    }
+    let mut service = service(&words[0], &words[1])?;
+    service.fill(keys, bytes)?;
     println!("ready");
     io::stdout().flush()?;
     // Otherwise each sleep takes 50 us longer than asked for.
@@ -131,8 +96,8 @@ fn main() -> io::Result<()> {
         let moved = if due < shift { rank } else { rank + requested / 2 };
         let arrival = started + Duration::from_secs_f64(due);
         sleep(arrival.saturating_duration_since(Instant::now()));
-        redis.request(moved * stride % keys)?;
-        let len = redis.answer()?;
+        service.request(moved * stride % keys)?;
+        let len = service.answer()?;
         assert!(len >= bytes, "an answer of {len} bytes, not {bytes}");
         times.push((due as u32, arrival.elapsed().as_nanos() as u32));
     }

@@ -159,6 +159,8 @@ struct Cpu {
 struct Drains {
     /// The thread that drains, as far as that is known.
     thread: Option<i32>,
+    /// The zone whose lists it drains.
+    zone: usize,
     /// Frames that it is still to drain. The lists may be used by other threads in between.
     left: i64,
 }

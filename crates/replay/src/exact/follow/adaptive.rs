@@ -217,7 +217,7 @@ impl Follow<'_> {
         let high = u64::from(self.machine.linux.tuning(zone, cpu).high);
         let left = self.machine.linux.cached_count(zone, cpu).saturating_sub(high) as i64;
         self.cpus[usize::from(cpu)].drains = match left {
-            1.. => Drains { thread: None, left },
+            1.. => Drains { thread: None, zone, left },
             _ => Drains::default(),
         };
         self.script(Moment::at(index), Step::Decay { zone, cpu, reading });
@@ -226,16 +226,17 @@ impl Follow<'_> {
     /// Handles a drain of lists without a free: statistics were updated before the record has the
     /// kernel's numbers. From then on the frames that remain are the high mark, unless none remain.
     pub(super) fn check_decay(&mut self, index: usize, act: &Act) {
+        let zone = self.machine.linux.zone_index(act.frame);
         let drains = &mut self.cpus[usize::from(act.cpu)].drains;
-        let told = *drains != Drains::default();
-        *drains =
-            Drains { thread: Some(act.thread), left: drains.left - act.order.frames() as i64 };
+        // Lists for several zones may be drained one after another.
+        let told = *drains != Drains::default() && drains.zone == zone;
+        let left = if told { drains.left } else { 0 } - act.order.frames() as i64;
+        *drains = Drains { thread: Some(act.thread), zone, left };
         let entered = self.recording.acts.get(self.entered[act.frame.index()].0 as usize);
         let own = entered.is_some_and(|entered| entered.cpu == act.cpu);
         if told || self.stages.is_boot() || !own {
             return;
         }
-        let zone = self.machine.linux.zone_index(act.frame);
         let (mut at, mut drained, mut last) = (index, act.order.frames(), act.order.frames());
         while let Some(next) = self.next_act_on_cpu(at)
             && matches!(next.action, Action::Drain(_))
@@ -292,7 +293,7 @@ impl Follow<'_> {
         let frames = self.machine.linux.plan_free(zone, act.cpu, act.order);
         if drains {
             let (thread, left) = (Some(act.thread), i64::from(frames));
-            self.cpus[usize::from(act.cpu)].drains = Drains { thread, left };
+            self.cpus[usize::from(act.cpu)].drains = Drains { thread, zone, left };
         }
         if drains && u64::from(frames) >= count {
             self.clear_all(index, act.cpu, zone);

@@ -6,7 +6,7 @@ use prairie_frames::placement::linux::version::FOLIO_BATCHES;
 use prairie_frames::table::State;
 use prairie_frames::{MigrateType, Order};
 
-use super::{Follow, SCALE_MAX};
+use super::{Drains, Follow, SCALE_MAX};
 use crate::exact::act::goes_through_cpu;
 use crate::exact::act::{Act, Action};
 use crate::exact::script::Moment;
@@ -134,15 +134,18 @@ impl Follow<'_> {
             return self.check_adaptive(index, act, drains);
         }
         let factor = &mut self.factors[zone][usize::from(act.cpu)];
-        if drains && *factor > 0 && act.order > Order::BASE && act.order.get() <= 3 {
-            self.clear_all(index, act.cpu, zone);
-            return;
-        }
+        let flush = *factor > 0 && act.order > Order::BASE && act.order.get() <= 3;
         if drains {
             let Pageset { batch, high, .. } = self.stages.pageset(zone);
-            let more = batch.saturating_mul(1 << *factor) < high.saturating_sub(batch)
-                && *factor < SCALE_MAX;
-            *factor += u32::from(more);
+            let (most, scaled) = (high.saturating_sub(batch), batch.saturating_mul(1 << *factor));
+            *factor += u32::from(!flush && scaled < most && *factor < SCALE_MAX);
+            let left = if flush { count as i64 } else { scaled.min(most).max(1).into() };
+            self.cpus[usize::from(act.cpu)].drains =
+                Drains { thread: Some(act.thread), zone, left };
+        }
+        if drains && flush {
+            self.clear_all(index, act.cpu, zone);
+            return;
         }
         let mut high = u64::from(self.stages.pageset(zone).high);
         if !drains && count >= high && self.stages.is_early() && index > self.handed_over {

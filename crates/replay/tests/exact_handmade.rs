@@ -1,0 +1,126 @@
+//! What happened between the events of short handmade recordings.
+
+use prairie_frames::layout::{Watermarks, ZoneSpan};
+use prairie_frames::placement::linux::Config;
+use prairie_frames::{Frame, KernelVersion, Layout, MigrateType, Order, Pfn, ZoneKind};
+use prairie_replay::exact::act::{Act, Action, Edge, Resized};
+use prairie_replay::exact::follow;
+use prairie_replay::exact::opening::Opening;
+use prairie_replay::exact::recording::Recording;
+use prairie_replay::exact::snapshot::Snapshot;
+use prairie_replay::exact::step::Step;
+use prairie_replay::exact::threads::By;
+
+/// Frames of each zone.
+const FRAMES: u64 = 4096;
+
+/// A zone of two CPUs, whose lists have a batch and 50 frames at most.
+fn zone(node: u16, start: u64, batch: u32) -> String {
+    format!(
+        "\
+Node {node}, zone    DMA32
+  pages free     100
+        min      80
+        low      100
+        high     120
+        spanned  4096
+        present  4096
+        managed  4096
+        protection: (0, 0)
+  pagesets
+    cpu: 0
+              count: 0
+              high:  50
+              batch: {batch}
+    cpu: 1
+              count: 0
+              high:  50
+              batch: {batch}
+  start_pfn:           {start}
+"
+    )
+}
+
+const PAGETYPEINFO: &str = "\
+Page block order: 9
+Pages per block:  512
+
+Free pages count per migrate type at order       0      1      2      3      4      5      6      7      8      9     10
+Node    0, zone    DMA32, type      Movable      0      0      0      0      0      0      0      0      0      0      1
+
+Number of blocks type     Unmovable      Movable  Reclaimable   HighAtomic      Isolate
+Node 0, zone    DMA32             0            8            0            0            0
+";
+
+/// A recording of a machine with `nodes` nodes of one zone each, whose first 1024 frames of each are
+/// free.
+fn recording(nodes: u16, batch: u32, acts: Vec<Act>, version: KernelVersion) -> Recording {
+    let span = |node: u16| ZoneSpan {
+        node,
+        kind: ZoneKind::Dma32,
+        start: Pfn(u64::from(node) * FRAMES),
+        spanned: FRAMES,
+        managed: FRAMES,
+        watermarks: Watermarks { min: 80, low: 100, high: 120 },
+        lowmem_reserve: [0; 6],
+    };
+    let layout = Layout::new((0..nodes).map(span).collect()).unwrap();
+    let flags: Vec<u8> = (0..FRAMES * u64::from(nodes))
+        .flat_map(|frame| (u64::from(frame % FRAMES < 1024) << 10).to_ne_bytes())
+        .collect();
+    let zones: String =
+        (0..nodes).map(|node| zone(node, u64::from(node) * FRAMES, batch)).collect();
+    let snapshot = Snapshot::new("only", [PAGETYPEINFO, &zones], Some(&flags)).unwrap();
+    let mut acts = acts;
+    acts.extend([Edge::Begin, Edge::End].map(|edge| Act::aside(Action::Snapshot(0, edge), 0)));
+    let names_limits = acts.iter().any(|act| act.action == Action::Resized(Resized::Boot));
+    let snapshots = vec![snapshot];
+    Recording { acts, snapshots, cpus: 2, names_limits, ..Recording::empty(layout, version) }
+}
+
+fn act(cpu: u16, thread: i32, action: Action, frame: u32) -> Act {
+    let (order, by) = (Order::BASE, By::Program);
+    Act { cpu, frame: Frame(frame), order, action, by, time_ns: 0, thread }
+}
+
+/// Drains of lists for another node that the replay finds, by zone.
+fn remote_drains(recording: &Recording) -> Vec<usize> {
+    let opening = Opening::of(recording);
+    let all = 0..recording.acts.len();
+    let followed = follow::follow(recording, &opening, Config::default(), all);
+    let remote = |(_, step): (usize, &Step)| match *step {
+        Step::DrainRemote { zone, .. } => Some(zone),
+        _ => None,
+    };
+    followed.script.steps().filter_map(remote).collect()
+}
+
+/// CPU 0 frees `frames` of each zone that were in use before.
+fn frees(zones: &[u32], frames: u32) -> Vec<Act> {
+    let of = |&zone: &u32| {
+        let first = zone * FRAMES as u32 + 2048;
+        (first..first + frames).map(|frame| act(0, 1, Action::Free, frame))
+    };
+    zones.iter().flat_map(of).collect()
+}
+
+/// Thread `thread` drains the first frames that [`frees`] freed of a zone.
+fn drains(zone: u32, frames: u32, thread: i32) -> impl Iterator<Item = Act> {
+    let first = zone * FRAMES as u32 + 2048;
+    let drain = move |frame| act(0, thread, Action::Drain(MigrateType::Movable), frame);
+    (first..first + frames).map(drain)
+}
+
+/// Before watermarks are set the high mark is four batches. A free that reaches it drains a batch.
+#[test]
+fn a_batch_that_a_free_drains_is_no_drain_of_lists_for_another_node() {
+    let acts = frees(&[1], 12).into_iter().chain(drains(1, 3, 1)).collect();
+    assert_eq!(remote_drains(&recording(2, 3, acts, KernelVersion::V6_1)), [0; 0]);
+}
+
+/// An update of statistics drains the lists of one zone after the other.
+#[test]
+fn lists_for_another_node_go_back_batch_by_batch() {
+    let acts = frees(&[0, 1], 8).into_iter().chain(drains(0, 3, 9)).chain(drains(1, 3, 9));
+    assert_eq!(remote_drains(&recording(2, 3, acts.collect(), KernelVersion::V6_1)), [0, 1]);
+}

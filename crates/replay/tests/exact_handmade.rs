@@ -1,15 +1,18 @@
 //! What happened between the events of short handmade recordings.
 
+use std::ops::Range;
+
 use prairie_frames::layout::{Watermarks, ZoneSpan};
 use prairie_frames::placement::linux::Config;
 use prairie_frames::{Frame, KernelVersion, Layout, MigrateType, Order, Pfn, ZoneKind};
 use prairie_replay::exact::act::{Act, Action, Edge, Resized};
-use prairie_replay::exact::follow;
 use prairie_replay::exact::opening::Opening;
 use prairie_replay::exact::recording::Recording;
 use prairie_replay::exact::snapshot::Snapshot;
 use prairie_replay::exact::step::Step;
 use prairie_replay::exact::threads::By;
+use prairie_replay::exact::{Fidelity, compare, follow};
+use prairie_trace::GfpFlags;
 
 /// Frames of each zone.
 const FRAMES: u64 = 4096;
@@ -123,4 +126,37 @@ fn a_batch_that_a_free_drains_is_no_drain_of_lists_for_another_node() {
 fn lists_for_another_node_go_back_batch_by_batch() {
     let acts = frees(&[0, 1], 8).into_iter().chain(drains(0, 3, 9)).chain(drains(1, 3, 9));
     assert_eq!(remote_drains(&recording(2, 3, acts.collect(), KernelVersion::V6_1)), [0, 1]);
+}
+
+const TYPE: MigrateType = MigrateType::Movable;
+
+/// A CPU's thread refills its list.
+fn refill(cpu: u16, frames: Range<u32>) -> impl Iterator<Item = Act> {
+    frames.map(move |frame| act(cpu, cpu.into(), Action::Locked(TYPE), frame))
+}
+
+fn alloc(cpu: u16, frame: u32) -> Act {
+    act(cpu, cpu.into(), Action::Alloc(TYPE, GfpFlags(0)), frame)
+}
+
+/// Whether all allocations are right at every level.
+fn assert_exact(fidelity: &Fidelity, allocations: u64) {
+    for score in [&fidelity.followed, &fidelity.corrected, &fidelity.free_running] {
+        assert!(score.is_perfect(), "{:?}", score.misses);
+        assert_eq!(score.total, allocations);
+    }
+}
+
+/// CPU 1 finds the size of a refill, then limits change, then it gets the lock of the free lists.
+#[test]
+fn a_refill_can_have_the_size_of_limits_that_have_changed_meanwhile() {
+    let mut acts: Vec<Act> = refill(0, 0..3).collect();
+    acts.extend([alloc(0, 0), Act::aside(Action::Resized(Resized::Boot), 0)]);
+    acts.extend(refill(1, 3..6));
+    acts.extend([alloc(1, 3), alloc(0, 1), alloc(0, 2)]);
+    acts.extend(refill(0, 6..20));
+    acts.push(alloc(0, 6));
+    let fidelity = compare(&recording(1, 7, acts, KernelVersion::new(6, 12)));
+    assert_eq!(fidelity.odd.resized, 0);
+    assert_exact(&fidelity, 5);
 }

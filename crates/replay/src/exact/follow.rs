@@ -13,7 +13,7 @@ mod unseen;
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
-use prairie_frames::placement::linux::Config;
+use prairie_frames::placement::linux::{Config, Pageset};
 use prairie_frames::{Frame, MigrateType, Order};
 use serde::Serialize;
 
@@ -173,6 +173,10 @@ struct Follow<'a> {
     /// The act from which on the record names allocations in bulk.
     bulk_from: usize,
     stages: Stages,
+    /// The act of the last change of limits that the record names, and the limits before it.
+    changed: Option<(usize, Vec<Pageset>)>,
+    /// Acts with which refills began whose size was found before limits changed, and that time.
+    sized_before: HashMap<u32, Moment>,
     /// The next act that names the first frame of an act's block.
     next: Vec<u32>,
     /// The next act on the same CPU.
@@ -246,6 +250,8 @@ fn follow_once(
         adaptive: config.adaptive_lists,
         bulk_from: recording.acts.iter().position(is_bulk).unwrap_or(usize::MAX),
         stages: Stages::of(recording),
+        changed: None,
+        sized_before: HashMap::new(),
         next: next_by_frame(&recording.acts, frames),
         next_on_cpu: next_by_cpu(&recording.acts, recording.cpus),
         entered: vec![(NEVER, MigrateType::Unmovable); frames],
@@ -329,6 +335,7 @@ impl Follow<'_> {
             }
             Action::Decay(reading) => self.decay(index, act.cpu, reading),
             Action::Resized(_) => {
+                self.changed = Some((index, self.stages.limits().to_vec()));
                 while self.stages.is_due(index) {
                     self.advance(Moment::before(index));
                 }

@@ -1,6 +1,6 @@
 //! Per-CPU lists that adapt, and allocations in bulk that the record names.
 
-use prairie_frames::placement::linux::Tuning;
+use prairie_frames::placement::linux::{Pageset, Tuning};
 use prairie_frames::{Frame, MigrateType, Order};
 
 use super::{Bulk, Drains, Follow};
@@ -140,13 +140,57 @@ impl Follow<'_> {
         if run > 1 && self.stages.is_boot() && self.is_handed_out(index, act) {
             self.advance(Moment::before(index));
         }
+        let before = self.machine.linux.tuning(zone, act.cpu);
         let wanted = self.machine.linux.plan_refill(zone, act.cpu, act.order);
         let in_bulk = matches!(act.action, Action::Locked(t) if self.bulk_left(act.cpu, t) > 0);
+        if wanted != run && !in_bulk && self.is_sized_before_change(index, act, zone, (before, run))
+        {
+            return run;
+        }
         if wanted > run || (wanted < run && !in_bulk && index > self.bulk_from) {
             self.result.odd.resized += 1;
             return run;
         }
         wanted
+    }
+
+    /// Whether a refill of `run` blocks has the size that it would have had before the last change of
+    /// limits: its CPU found that size, and got the lock of the free lists after the change. The lists
+    /// had the `tuning` then.
+    fn is_sized_before_change(
+        &mut self,
+        index: usize,
+        act: &Act,
+        zone: usize,
+        (tuning, run): (Tuning, u32),
+    ) -> bool {
+        let Some((at, limits)) = &self.changed else { return false };
+        let (at, limits) = (*at, limits[zone]);
+        let lists = &mut self.machine.linux;
+        let elsewhere = |other: &Act| {
+            other.frame == Frame::NONE
+                || other.is_aside()
+                || (other.cpu != act.cpu && lists.zone_index(other.frame) != zone)
+        };
+        if limits == Pageset::BOOT || !self.recording.acts[at + 1..index].iter().all(elsewhere) {
+            return false;
+        }
+        let (limits_now, tuning_now) = (lists.pageset(zone), lists.tuning(zone, act.cpu));
+        lists.set_pageset(zone, limits);
+        lists.set_tuning(zone, act.cpu, tuning);
+        let fits = lists.plan_refill(zone, act.cpu, act.order) == run;
+        lists.set_pageset(zone, limits_now);
+        if fits {
+            self.sized_before.insert(index as u32, Moment::at(at.saturating_sub(1)));
+        } else {
+            lists.set_tuning(zone, act.cpu, tuning_now);
+        }
+        fits
+    }
+
+    /// When the refill that began with an act was requested.
+    pub(super) fn moment_of_refill(&self, began: u32) -> Moment {
+        self.sized_before.get(&began).copied().unwrap_or(Moment::at(began as usize))
     }
 
     /// Whether the first of the blocks that leave the free lists together is then allocated.

@@ -69,7 +69,7 @@ impl Follow<'_> {
         let cpu = self.recording.acts[entered as usize].cpu;
         // It made the refill necessary that it came with.
         let moment = match self.began_refill(entered, &later) {
-            true => Moment::at(entered as usize),
+            true => self.moment_of_refill(entered),
             false => moment,
         };
         let zone = self.machine.linux.zone_index(frame);

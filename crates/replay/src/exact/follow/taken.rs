@@ -215,10 +215,11 @@ impl Follow<'_> {
     pub(super) fn end_refill(&mut self, refill: Refill) {
         let cpu = self.recording.acts[refill.began].cpu;
         if self.bulk_left(cpu, refill.migrate_type) > 0 && refill.order == Order::BASE {
-            return self.bulk_from_lists(cpu, Moment::at(refill.began));
+            return self.bulk_from_lists(cpu, self.moment_of_refill(refill.began as u32));
         }
         if self.machine.table.state(refill.first) == State::Cached && self.is_silent(refill.first) {
-            self.take_silently(refill.first, Moment::at(refill.began), false);
+            let moment = self.moment_of_refill(refill.began as u32);
+            self.take_silently(refill.first, moment, false);
         }
     }
 
@@ -305,7 +306,7 @@ impl Follow<'_> {
                 && self.began_refill(came, act)
                 && self.allocates_nothing(came as usize, index)
             {
-                *moment = Moment::at(came as usize);
+                *moment = self.moment_of_refill(came);
             }
             return head;
         }

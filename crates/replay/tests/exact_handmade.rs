@@ -160,3 +160,18 @@ fn a_refill_can_have_the_size_of_limits_that_have_changed_meanwhile() {
     assert_eq!(fidelity.odd.resized, 0);
     assert_exact(&fidelity, 5);
 }
+
+/// A frame whose arrival no probe reported was on a list if it leaves one.
+#[test]
+fn a_frame_that_leaves_a_list_was_not_freed_past_it() {
+    let mut acts: Vec<Act> = refill(0, 0..3).collect();
+    acts.extend([alloc(0, 0), alloc(0, 1)]);
+    acts.extend(
+        [(Action::Free, 0), (Action::Free, 1), (Action::Listed, 1)]
+            .map(|(action, frame)| act(0, 0, action, frame)),
+    );
+    acts.extend([1, 0, 2].map(|frame| alloc(0, frame)));
+    let recording = recording(1, 3, acts, KernelVersion::new(7, 3));
+    let fidelity = compare(&Recording { lists_from: Some(0), ..recording });
+    assert_exact(&fidelity, 5);
+}

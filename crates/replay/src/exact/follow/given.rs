@@ -35,11 +35,13 @@ impl Follow<'_> {
         let within = self.cpus[usize::from(act.cpu)].exact.is_some_and(|(start, whole)| {
             order == Order::BASE && frame > start && frame < start.offset(whole.frames())
         });
+        // What leaves a list came to it.
+        let on_list = matches!(next, Some(Action::Alloc(..) | Action::Drain(_)));
         let direct = matches!(
             next,
             Some(Action::Locked(_) | Action::Fallback { .. } | Action::Isolated { .. })
         ) || self.past_list.contains(&index)
-            || self.is_missed_past_lists(index, act);
+            || (!on_list && self.is_missed_past_lists(index, act));
         if goes_through_cpu(order) && !within && !direct {
             self.enter(index, act, stored);
             return;

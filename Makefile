@@ -2,7 +2,7 @@
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
-.PHONY: help demo build dist install static deb rpm image package-test alert-test manifest-test test experiments results results-long docs properties heap-test python-test fleet-test vm-test vm-record vm-record-sizes vm-record-long vm-lab kernel-check kernel-test licences package fuzz bench clean
+.PHONY: help demo build dist install static deb rpm image package-test alert-test manifest-test test experiments results results-long docs properties heap-test python-test fleet-test vm-test vm-record vm-record-sizes vm-record-late vm-record-long vm-lab kernel-check kernel-test licences package fuzz bench clean
 
 # rustup puts cargo here, and Go what it builds; only login shells look there.
 export PATH := $(PATH):$(HOME)/.cargo/bin:$(HOME)/go/bin
@@ -222,6 +222,16 @@ vm-record-sizes: build ## Record stock kernels (KERNEL=6.12) on two NUMA nodes a
 	for machine in 'nodes:--nodes 2 --memory 1G' '16g:--memory 16G'; do \
 	    folder=$(TARGET)/recordings-sizes/$$kernel-$${machine%%:*}; \
 	    vm/record --kernel $$kernel --timeout 900 --cpus 2 $${machine#*:} files $$folder; \
+	    $$PRAIRIE replay $$folder/trace.parquet --against $$folder; \
+	done
+
+vm-record-late: build ## Record stock kernels (KERNEL=6.12) on two NUMA nodes, with a compiler at work, and without KASLR, and replay all
+	@scripts/need qemu cc
+	@set -e; export PRAIRIE=$(abspath $(PRAIRIE)); kernel=$(or $(KERNEL),6.1); \
+	for record in 'nodes:files:--cpus 2 --nodes 2 --memory 1G' 'compile:compile:--memory 768M' 'nokaslr:files:--memory 640M --append nokaslr'; do \
+	    name=$${record%%:*}; options=$${record##*:}; work=$${record#*:}; work=$${work%%:*}; \
+	    folder=$(TARGET)/recordings-late/$$kernel-$$name; \
+	    vm/record --kernel $$kernel --timeout 900 $$options $$work $$folder; \
 	    $$PRAIRIE replay $$folder/trace.parquet --against $$folder; \
 	done
 

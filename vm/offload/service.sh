@@ -22,13 +22,19 @@ redis*)
     ;;
 nginx*)
     protocol=http=/tmp/files
-    mkdir -p /tmp/files /var/lib/nginx /var/log/nginx
+    mkdir -p /tmp/files /etc /var/lib/nginx /var/log/nginx
+    echo root:x:0:0::/:/bin/sh >/etc/passwd
+    echo root:x:0: >/etc/group
     mkfs.ext4 -q -N 100000 /dev/pmem1 >$OUT/service 2>&1
     mount -t ext4 -o noatime /dev/pmem1 /tmp/files
     (echo 0 >w/cgroup.procs && exec nginx -c /in/nginx.conf) >>$OUT/service 2>&1 &
     ;;
 esac
-while [ ! -S /tmp/socket ]; do sleep 1; done
+server=$!
+while [ ! -S /tmp/socket ]; do
+    kill -0 $server || exit 1
+    sleep 1
+done
 case $service in
 *-zipf) requested=80000 SHIFT=$SECONDS ;;
 *) requested=5000 ;;

@@ -1,7 +1,7 @@
 // The page may have changed zones before the lock was taken.
 // file: mm/page_alloc.c
 // inserts: 4
-// without: oscillates
+// without: poisons
 @@ @@
   take_page_off_buddy(...)
   {

@@ -398,6 +398,68 @@ oscillates() {
     check_log
 }
 
+# The differences between the free blocks that zones count (/proc/buddyinfo) and those on their lists
+# (/proc/pagetypeinfo), by order, added up. A count below zero reads as a huge number. Others allocate between
+# the two reads, hence the least of ten.
+miscounted() {
+    for try in 1 2 3 4 5 6 7 8 9 10; do
+        awk 'FILENAME ~ /buddyinfo/ { for (at = 5; at <= NF; at++) blocks[$4 "," (at - 5)] += $at > 1e18 ? -1 : $at }
+            FILENAME ~ /pagetypeinfo/ && / type / && /^Node/ { for (at = 7; at <= NF; at++) blocks[$4 (at - 7)] -= $at }
+            END { for (each in blocks) sum += blocks[each] < 0 ? -blocks[each] : blocks[each]; print sum + 0 }' \
+            /proc/buddyinfo /proc/pagetypeinfo
+    done | sort -n | head -n 1
+}
+
+# delay_lock FIRST: from now on take_page_off_buddy(), which reads a frame's zone and then takes the zone's
+# lock, comes to the lock milliseconds later: probes at the call read memory. A free frame from FIRST on, taken
+# off the lists and put back, shows where the call is.
+delay_lock() {
+    echo 'p:find/lock _raw_spin_lock_irqsave from=$stack0:symbol' >$events/kprobe_events
+    echo "common_pid == $$" >$events/events/find/lock/filter
+    echo 1 >$events/events/find/lock/enable
+    frame=$1 after=
+    while [ -z "$after" ] && [ "$frame" -lt $(($1 + 2048)) ]; do
+        echo $((frame * 4096)) >/sys/devices/system/memory/soft_offline_page &&
+            echo "$frame" >/sys/kernel/debug/hwpoison/unpoison-pfn
+        after=$(sed -n 's/.*=take_page_off_buddy+\(0x[0-9a-f]*\).*/\1/p' $events/trace | head -n 1)
+        frame=$((frame + 1))
+    done
+    echo 0 >$events/events/find/lock/enable
+    echo >$events/kprobe_events
+    memory=; n=0; while [ $n -lt 40 ]; do n=$((n + 1)); memory="$memory @take_page_off_buddy:x8[64]"; done
+    # The call takes five bytes.
+    for number in 1 2 3 4; do
+        echo "p:delay/lock$number take_page_off_buddy+$((after - 5)) $memory" >>$events/kprobe_events
+    done
+    echo 1 >$events/events/delay/enable
+}
+
+# Free frames beside the border are taken off the lists, as memory that begins to fail, while four pageblocks
+# go to and fro. A frame that changes zones before the lock is taken is let be.
+poisons() {
+    events=/sys/kernel/debug/tracing
+    # Frames that are in use are lines of the log.
+    dmesg -n 1
+    size=$(cat $node/unmovable_kb)
+    echo "$size" >$node/floor_kb
+    echo $((size + 8192)) >$node/ceiling_kb
+    first=$(border) moves=$(moves)
+    delay_lock "$first"
+    echo 4 >$sys/oscillate_pageblocks
+    "$load" poisons "$first" 2048 "$2" >/tmp/values
+    echo 0 >$sys/oscillate_pageblocks
+    awk '{ print $1, $2 }' $events/kprobe_profile >>/tmp/values
+    echo 0 >$events/events/delay/enable
+    sleep 1
+    cat $node/counters /tmp/values
+    check "frames taken off the lists" "$(value poisoned)" -ge "$2"
+    check "frames that stay poisoned" "$(value poison_kept)" -eq 0
+    check "delays before the lock" "$(value lock4)" -ge "$2"
+    check "moves" $(($(moves) - moves)) -ge "$2"
+    check "free blocks by which the zones' counts differ from their lists" "$(miscounted)" -eq 0
+    check_log
+}
+
 # More memory of users than the movable region holds, while much is free below the border, which the
 # resizer may not move: the OOM notifier does, and no task is killed. At its floor, or if a page stays
 # beside the border, the region lends instead, until the region above has room again.

@@ -3,7 +3,7 @@
 
 use std::ffi::{c_int, c_long, c_void};
 use std::fs::{self, File};
-use std::io::{Read, Seek, SeekFrom};
+use std::io::{Read, Seek, SeekFrom, Write};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -372,6 +372,30 @@ fn owned(first: usize, last: usize) -> Option<()> {
     Some(())
 }
 
+/// `poisons FIRST FRAMES SECONDS`: takes free frames from FIRST on off the free lists, as memory that begins to
+/// fail, and puts each back at once. The pauses leave time in which none is missing and the border can move.
+fn poisons(first: usize, frames: usize, seconds: usize) -> Option<()> {
+    let open = |path| File::options().write(true).open(path).ok();
+    let mut offline = open("/sys/devices/system/memory/soft_offline_page")?;
+    let mut unpoison = open("/sys/kernel/debug/hwpoison/unpoison-pfn")?;
+    let (mut poisoned, mut refused, mut kept) = (0u64, 0u64, 0u64);
+    let mut random = Random(88_172_645_463_325_252);
+    let begun = Instant::now();
+    while begun.elapsed() < Duration::from_secs(seconds as u64) {
+        std::thread::sleep(Duration::from_micros(random.below(1000) as u64));
+        let frame = first + random.below(frames);
+        // The kernel takes each write for a number.
+        if offline.write_all((frame * PAGE).to_string().as_bytes()).is_err() {
+            refused += 1;
+            continue;
+        }
+        poisoned += 1;
+        kept += u64::from(unpoison.write_all(frame.to_string().as_bytes()).is_err());
+    }
+    println!("poisoned {poisoned}\npoison_refused {refused}\npoison_kept {kept}");
+    Some(())
+}
+
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let (name, numbers) = match words.split_first() {
@@ -388,6 +412,7 @@ fn main() -> ExitCode {
         ("pins", &[mib, seconds]) => pins(mib, seconds),
         ("tables", &[mib, seconds]) => tables(mib, seconds),
         ("names", &[count]) => names(count),
+        ("poisons", &[first, frames, seconds]) => poisons(first, frames, seconds),
         ("scan", &[seconds]) => scan(seconds),
         ("near", &[first]) => near(first),
         ("owners", &[first, last]) => owned(first, last),

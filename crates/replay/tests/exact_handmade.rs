@@ -175,3 +175,15 @@ fn a_frame_that_leaves_a_list_was_not_freed_past_it() {
     let fidelity = compare(&Recording { lists_from: Some(0), ..recording });
     assert_exact(&fidelity, 5);
 }
+
+/// Threads 1 and 2 are preempted before they log the blocks that they took. Thread 3 frees two blocks,
+/// and takes one of them.
+#[test]
+fn two_threads_can_log_their_allocations_late() {
+    let alloc = |thread, frame| Act { thread, ..alloc(0, frame) };
+    let mut acts: Vec<Act> = refill(0, 0..4).collect();
+    acts.push(alloc(0, 0));
+    acts.extend([2048, 2049].map(|frame| act(0, 3, Action::Free, frame)));
+    acts.extend([alloc(3, 2049), alloc(1, 1), alloc(2, 2), alloc(2, 2048), alloc(2, 3)]);
+    assert_exact(&compare(&recording(1, 4, acts, KernelVersion::new(7, 3))), 6);
+}

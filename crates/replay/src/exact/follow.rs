@@ -193,6 +193,8 @@ struct Follow<'a> {
     before_by_thread: Vec<u32>,
     /// Blocks whose allocation was logged after later ones, until then.
     early: HashSet<Frame>,
+    /// Acts that log allocations of blocks taken before, and that time.
+    taken_before: HashMap<u32, Moment>,
     /// Acts with which refills began.
     begun: HashSet<u32>,
     /// By zone and CPU: how often what is freed at once has doubled (`free_factor`).
@@ -260,6 +262,7 @@ fn follow_once(
         direct: HashMap::new(),
         before_by_thread: before_by_thread(&recording.acts),
         early: HashSet::new(),
+        taken_before: HashMap::new(),
         begun: HashSet::new(),
         factors: vec![vec![0; recording.cpus.into()]; recording.layout.zones().len()],
         handed_over: recording.acts.iter().rposition(late).unwrap_or(0),

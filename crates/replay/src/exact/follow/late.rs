@@ -24,7 +24,7 @@ impl Follow<'_> {
 
     /// Whether the thread that logs an allocation can have taken the block before an act from which on
     /// other blocks came to stand ahead of it: it logs nothing in between, and nothing that was on the
-    /// list before then leaves it from ahead of the block.
+    /// list before then leaves it from ahead of the block. What is only logged in between left before.
     pub(super) fn was_preempted(&self, index: usize, first: usize) -> bool {
         /// The most acts in between.
         const WINDOW: usize = 2000;
@@ -42,10 +42,15 @@ impl Follow<'_> {
             return false;
         }
         let zone = self.machine.linux.zone_index(act.frame);
-        let leaves = between.iter().enumerate().filter(|(_, other)| {
+        let left_before = |at: usize| {
+            let taken = self.taken_before.get(&((first + at) as u32));
+            taken.is_some_and(|&taken| taken <= Moment::before(first))
+        };
+        let leaves = between.iter().enumerate().filter(|&(at, other)| {
             matches!(other.action, Action::Alloc(other, _) if other == migrate_type)
                 && (other.cpu, other.order) == (act.cpu, act.order)
                 && self.machine.linux.zone_index(other.frame) == zone
+                && !left_before(at)
         });
         leaves.into_iter().all(|(at, other)| {
             between[..at].iter().any(|came| !came.is_aside() && came.frame == other.frame)
@@ -63,7 +68,7 @@ impl Follow<'_> {
 
     /// Allocates a block that is logged later.
     pub(super) fn take_early(&mut self, frame: Frame, moment: Moment) {
-        let Some((_, &later)) = self.later_allocation(frame) else { return };
+        let Some((at, &later)) = self.later_allocation(frame) else { return };
         let Action::Alloc(migrate_type, gfp) = later.action else { return };
         let (entered, _) = self.entered[frame.index()];
         let cpu = self.recording.acts[entered as usize].cpu;
@@ -82,6 +87,7 @@ impl Follow<'_> {
         let step = Step::Alloc { cpu, frame, order, migrate_type, gfp, locked, refilled };
         self.script(moment, step);
         self.early.insert(frame);
+        self.taken_before.insert(at as u32, moment);
         self.result.hidden.reordered += 1;
     }
 

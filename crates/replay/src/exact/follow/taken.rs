@@ -263,6 +263,9 @@ impl Follow<'_> {
         let from = act.cpu;
         let step = Step::Alloc { cpu: from, frame, order, migrate_type, gfp, locked, refilled };
         self.script(moment, step);
+        if moment < Moment::at(index) {
+            self.taken_before.insert(index as u32, moment);
+        }
         let state = &mut self.cpus[cpu];
         state.exact = (order > Order::BASE).then_some((frame, order));
         state.last_alloc = index;

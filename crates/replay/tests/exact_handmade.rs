@@ -3,10 +3,11 @@
 use std::ops::Range;
 
 use prairie_frames::layout::{Watermarks, ZoneSpan};
-use prairie_frames::placement::linux::Config;
+use prairie_frames::placement::linux::{Config, Pageset};
 use prairie_frames::{Frame, KernelVersion, Layout, MigrateType, Order, Pfn, ZoneKind};
 use prairie_replay::exact::act::{Act, Action, Edge, Resized};
 use prairie_replay::exact::opening::Opening;
+use prairie_replay::exact::probes::ListReading;
 use prairie_replay::exact::recording::Recording;
 use prairie_replay::exact::snapshot::Snapshot;
 use prairie_replay::exact::step::Step;
@@ -186,4 +187,35 @@ fn two_threads_can_log_their_allocations_late() {
     acts.extend([2048, 2049].map(|frame| act(0, 3, Action::Free, frame)));
     acts.extend([alloc(3, 2049), alloc(1, 1), alloc(2, 2), alloc(2, 2048), alloc(2, 3)]);
     assert_exact(&compare(&recording(1, 4, acts, KernelVersion::new(7, 3))), 6);
+}
+
+/// A thread takes a block, and logs it after an update of statistics that found the list without it.
+#[test]
+fn an_update_of_statistics_shows_that_a_block_is_logged_late() {
+    let limits = Pageset { batch: 4, high: 50, ..Pageset::BOOT };
+    let taken_before = |count| {
+        let bulk = Action::Bulk { migrate_type: TYPE, frames: 0, node: None, returns: false };
+        let mut acts = vec![Act::aside(bulk, 0)];
+        acts.extend(refill(0, 0..4).chain([alloc(0, 0)]));
+        acts.push(Act { thread: 9, ..Act::aside(Action::Decay(0), 0) });
+        acts.push(Act { thread: 1, ..alloc(0, 1) });
+        let reading = ListReading {
+            zone: 0,
+            count,
+            high: 50,
+            limits,
+            alloc_factor: 0,
+            free_count: 0,
+            freed_larger: false,
+        };
+        let recording = recording(1, 4, acts, KernelVersion::new(7, 3));
+        let recording = Recording { readings: vec![(0, reading)], ..recording };
+        let (opening, all) = (Opening::of(&recording), 0..recording.acts.len());
+        let config = Config::of(recording.version);
+        let followed = follow::follow(&recording, &opening, config, all);
+        let update = |(_, step): &(usize, &Step)| matches!(step, Step::Decay { .. });
+        let before = followed.script.steps().take_while(|step| !update(step));
+        before.filter(|(_, step)| matches!(step, Step::Alloc { .. })).count()
+    };
+    assert_eq!([taken_before(3), taken_before(2)], [1, 2]);
 }

@@ -246,6 +246,8 @@ impl Follow<'_> {
         let count = self.machine.linux.cached_count(zone, cpu);
         if count > u64::from(lists.count) && index <= self.bulk_from {
             self.clear_heads(index, cpu, zone, count - u64::from(lists.count));
+        } else if count > u64::from(lists.count) {
+            self.take_before_update(index, cpu, zone, count - u64::from(lists.count));
         }
         self.machine.linux.set_tuning(
             zone,
@@ -265,6 +267,29 @@ impl Follow<'_> {
             _ => Drains::default(),
         };
         self.script(Moment::at(index), Step::Decay { zone, cpu, reading });
+    }
+
+    /// Takes the head of a list if the update of statistics found the lists without it: the update
+    /// preempted the thread that had taken it, which is the next to do something on the CPU, and logs
+    /// it.
+    fn take_before_update(&mut self, index: usize, cpu: u16, zone: usize, surplus: u64) {
+        let acts = &self.recording.acts;
+        let thread = acts[index].thread;
+        let mut later = acts[index + 1..].iter().filter(|later| later.cpu == cpu);
+        let next = later.find(|later| {
+            later.frame != Frame::NONE && !later.is_aside() && later.thread != thread
+        });
+        let Some(&Act { frame, order, action: Action::Alloc(migrate_type, _), .. }) = next else {
+            return;
+        };
+        let lists = &self.machine.linux;
+        if order.frames() == surplus
+            && lists.zone_index(frame) == zone
+            && lists.cached(zone, cpu, order, migrate_type).next() == Some(frame)
+            && self.is_logged_late(frame, index)
+        {
+            self.take_early(frame, Moment::before(index));
+        }
     }
 
     /// Handles a drain of lists without a free: statistics were updated before the record has the

@@ -3,6 +3,7 @@
 use prairie_frames::placement::linux::{Pageset, Tuning};
 use prairie_frames::{Frame, MigrateType, Order};
 
+use super::late::PREEMPTED;
 use super::{Bulk, Drains, Follow};
 use crate::exact::act::{Act, Action};
 use crate::exact::script::Moment;
@@ -172,7 +173,10 @@ impl Follow<'_> {
                 || other.is_aside()
                 || (other.cpu != act.cpu && lists.zone_index(other.frame) != zone)
         };
-        if limits == Pageset::BOOT || !self.recording.acts[at + 1..index].iter().all(elsewhere) {
+        if limits == Pageset::BOOT
+            || index - at > PREEMPTED
+            || !self.recording.acts[at + 1..index].iter().all(elsewhere)
+        {
             return false;
         }
         let (limits_now, tuning_now) = (lists.pageset(zone), lists.tuning(zone, act.cpu));
@@ -275,7 +279,8 @@ impl Follow<'_> {
     fn take_before_update(&mut self, index: usize, cpu: u16, zone: usize, surplus: u64) {
         let acts = &self.recording.acts;
         let thread = acts[index].thread;
-        let mut later = acts[index + 1..].iter().filter(|later| later.cpu == cpu);
+        let soon = acts[index + 1..].iter().take(PREEMPTED);
+        let mut later = soon.filter(|later| later.cpu == cpu);
         let next = later.find(|later| {
             later.frame != Frame::NONE && !later.is_aside() && later.thread != thread
         });

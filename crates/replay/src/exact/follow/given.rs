@@ -20,7 +20,14 @@ impl Follow<'_> {
             self.take_silently(frame, moment, false);
         }
         let stored = self.machine.linux.pageblock_type(frame);
-        let next = self.next_act(index).map(|next| next.action);
+        let next = self.next_act(index);
+        // What leaves a list came to it.
+        let leaves = |next: &Act| {
+            matches!(next.action, Action::Alloc(..) | Action::Drain(_))
+                && (next.frame, next.order) == (frame, order)
+        };
+        let on_list = next.is_some_and(leaves);
+        let next = next.map(|next| next.action);
         if next == Some(Action::Listed) {
             // Since 6.9 the type is looked up as the block comes to its list.
             if self.recording.version < FOLIO_BATCHES.since {
@@ -35,8 +42,6 @@ impl Follow<'_> {
         let within = self.cpus[usize::from(act.cpu)].exact.is_some_and(|(start, whole)| {
             order == Order::BASE && frame > start && frame < start.offset(whole.frames())
         });
-        // What leaves a list came to it.
-        let on_list = matches!(next, Some(Action::Alloc(..) | Action::Drain(_)));
         let direct = matches!(
             next,
             Some(Action::Locked(_) | Action::Fallback { .. } | Action::Isolated { .. })

@@ -13,6 +13,9 @@ use crate::exact::script::Moment;
 use crate::exact::step::Step;
 use crate::exact::where_is;
 
+/// The most acts for which a thread is taken to have been preempted (chosen).
+pub(super) const PREEMPTED: usize = 2000;
+
 impl Follow<'_> {
     /// Whether a block on a per-CPU list was taken before an act by a thread that logs it later.
     pub(super) fn is_logged_late(&self, frame: Frame, index: usize) -> bool {
@@ -26,8 +29,6 @@ impl Follow<'_> {
     /// other blocks came to stand ahead of it: it logs nothing in between, and nothing that was on the
     /// list before then leaves it from ahead of the block. What is only logged in between left before.
     pub(super) fn was_preempted(&self, index: usize, first: usize) -> bool {
-        /// The most acts in between.
-        const WINDOW: usize = 2000;
         let acts = &self.recording.acts;
         let act = &acts[index];
         let Action::Alloc(migrate_type, _) = act.action else { return false };
@@ -38,7 +39,7 @@ impl Follow<'_> {
         };
         // What an interrupt frees meanwhile has the thread's name as well.
         let switched = between.iter().any(|other| other.thread != act.thread && !other.is_aside());
-        if between.len() > WINDOW || !switched || between.iter().any(takes) {
+        if between.len() > PREEMPTED || !switched || between.iter().any(takes) {
             return false;
         }
         let zone = self.machine.linux.zone_index(act.frame);

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use experiments::load::Noise;
 
-use super::Service;
+use super::service::Service;
 
 /// A connection to a server of the files in a folder.
 pub struct Http {

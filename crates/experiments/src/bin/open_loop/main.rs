@@ -17,6 +17,7 @@
 
 mod http;
 mod redis;
+mod service;
 
 use std::fs;
 use std::io::{self, BufWriter, Write};
@@ -27,18 +28,7 @@ use experiments::load::{Noise, gcd};
 
 use http::Http;
 use redis::Redis;
-
-/// What is asked.
-trait Service {
-    /// Gives all of `keys` keys values of `bytes`, half of each noise.
-    fn fill(&mut self, keys: u64, bytes: usize) -> io::Result<()>;
-
-    /// Asks for a key.
-    fn request(&mut self, key: u64) -> io::Result<()>;
-
-    /// Reads the answer, and returns the length of the value.
-    fn answer(&mut self) -> io::Result<usize>;
-}
+use service::Service;
 
 fn service(name: &str, socket: &str) -> io::Result<Box<dyn Service>> {
     Ok(match name.split_once('=') {

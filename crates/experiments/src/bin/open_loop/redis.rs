@@ -5,7 +5,7 @@ use std::os::unix::net::UnixStream;
 
 use experiments::load::Noise;
 
-use super::Service;
+use super::service::Service;
 
 /// Requests that are under way together while keys are set.
 const PIPELINE: u64 = 64;

@@ -175,7 +175,7 @@ struct Follow<'a> {
     stages: Stages,
     /// The act of the last change of limits that the record names, and the limits before it.
     changed: Option<(usize, Vec<Pageset>)>,
-    /// Acts with which refills began whose size was found before limits changed, and that time.
+    /// Refills whose size was found before limits changed, by their first act: when it was found.
     sized_before: HashMap<u32, Moment>,
     /// The next act that names the first frame of an act's block.
     next: Vec<u32>,
@@ -193,7 +193,7 @@ struct Follow<'a> {
     before_by_thread: Vec<u32>,
     /// Blocks whose allocation was logged after later ones, until then.
     early: HashSet<Frame>,
-    /// Acts that log allocations of blocks taken before, and that time.
+    /// Allocations that were logged late, by the act that logs them: when the block was taken.
     taken_before: HashMap<u32, Moment>,
     /// Acts with which refills began.
     begun: HashSet<u32>,

@@ -273,9 +273,8 @@ impl Follow<'_> {
         self.script(Moment::at(index), Step::Decay { zone, cpu, reading });
     }
 
-    /// Takes the head of a list if the update of statistics found the lists without it: the update
-    /// preempted the thread that had taken it, which is the next to do something on the CPU, and logs
-    /// it.
+    /// Takes the head of a list before an update of statistics that found the lists without it: the
+    /// update preempted a thread that had taken the block and logs it as soon as it runs again.
     fn take_before_update(&mut self, index: usize, cpu: u16, zone: usize, surplus: u64) {
         let acts = &self.recording.acts;
         let thread = acts[index].thread;
@@ -303,12 +302,12 @@ impl Follow<'_> {
         let zone = self.machine.linux.zone_index(act.frame);
         let drains = &mut self.cpus[usize::from(act.cpu)].drains;
         // Lists for several zones may be drained one after another.
-        let told = *drains != Drains::default() && drains.zone == zone;
-        let left = if told { drains.left } else { 0 } - act.order.frames() as i64;
+        let goes_on = *drains != Drains::default() && drains.zone == zone;
+        let left = if goes_on { drains.left } else { 0 } - act.order.frames() as i64;
         *drains = Drains { thread: Some(act.thread), zone, left };
         let entered = self.recording.acts.get(self.entered[act.frame.index()].0 as usize);
         let own = entered.is_some_and(|entered| entered.cpu == act.cpu);
-        if told || self.stages.is_boot() || !own {
+        if goes_on || self.stages.is_boot() || !own {
             return;
         }
         let (mut at, mut drained, mut last) = (index, act.order.frames(), act.order.frames());

@@ -27,19 +27,22 @@ impl Follow<'_> {
 
     /// Whether the thread that logs an allocation can have taken the block before an act from which on
     /// other blocks came to stand ahead of it: it logs nothing in between, and nothing that was on the
-    /// list before then leaves it from ahead of the block. What is only logged in between left before.
+    /// list before then leaves it from ahead of the block. Blocks that were taken before, and only logged in between, do not count.
     pub(super) fn was_preempted(&self, index: usize, first: usize) -> bool {
         let acts = &self.recording.acts;
         let act = &acts[index];
         let Action::Alloc(migrate_type, _) = act.action else { return false };
         let between = &acts[first..index];
+        if between.len() > PREEMPTED {
+            return false;
+        }
         let takes = |other: &Act| {
             other.thread == act.thread
                 && matches!(other.action, Action::Alloc(..) | Action::Locked(_))
         };
         // What an interrupt frees meanwhile has the thread's name as well.
         let switched = between.iter().any(|other| other.thread != act.thread && !other.is_aside());
-        if between.len() > PREEMPTED || !switched || between.iter().any(takes) {
+        if !switched || between.iter().any(takes) {
             return false;
         }
         let zone = self.machine.linux.zone_index(act.frame);

@@ -102,6 +102,13 @@ fn an_array_that_moves_needs_little_more_than_itself() {
     assert!((55_000..90_000).contains(&peak), "{peak} KiB");
 }
 
+#[test]
+fn an_array_that_shrinks_stays_in_place() {
+    let output = preloaded(traps(), &[]).arg("truncated").output().unwrap();
+    assert!(output.status.success(), "{}", messages(&output));
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), "in place\n");
+}
+
 /// Free memory goes back instead of new memory coming on top, and no allocation fails because of a
 /// limit that nothing can be given back for.
 #[test]

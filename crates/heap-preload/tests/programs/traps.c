@@ -9,7 +9,6 @@
 #include <semaphore.h>
 #include <signal.h>
 #include <spawn.h>
-#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -505,15 +504,17 @@ static void grows_large(void) {
     printf("%zu\n", risen);
 }
 
-/* A large array becomes shorter in place, and grows again, with memory locked in it, too. */
+/* A large array becomes shorter and grows again, with a locked page in it. Prints whether the first happened
+ * in place. */
 static void truncated(void) {
     enum { MIB = 1 << 20 };
     char *array = malloc(41 * MIB + 12345), *other = malloc(5 * MIB);
     memset(array, 1, 41 * MIB);
     memset(other, 2, 5 * MIB);
-    bool locked = mlock(array + 30 * MIB, 4096) == 0;
-    char *shorter = hidden(realloc(array, 9 * MIB));
-    CHECK(!shorter || locked || shorter == array);
+    CHECK(mlock(array + 4 * MIB, 4096) == 0);
+    uintptr_t start = (uintptr_t)array;
+    char *shorter = realloc(array, 9 * MIB);
+    printf("%s\n", (uintptr_t)shorter == start ? "in place" : "moved");
     CHECK(shorter && malloc_usable_size(shorter) >= 9 * MIB && malloc_usable_size(shorter) < 20 * MIB);
     char *third = malloc(30 * MIB);
     memset(third, 3, 30 * MIB);

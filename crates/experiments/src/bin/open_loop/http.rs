@@ -1,38 +1,24 @@
 //! HTTP/1.1, on one connection that is kept.
 
 use std::fs;
-use std::io::{self, BufRead, BufReader, Read, Write};
-use std::os::unix::net::UnixStream;
+use std::io;
 use std::path::PathBuf;
 
 use experiments::load::Noise;
 
-use super::service::Service;
+use super::service::{Connection, Service, noise};
 
 /// A connection to a server of the files in a folder.
 pub struct Http {
-    stream: BufReader<UnixStream>,
+    connection: Connection,
     folder: PathBuf,
-    line: String,
-    body: Vec<u8>,
     noise: Noise,
 }
 
 impl Http {
     /// Connects.
     pub fn open(socket: &str, folder: PathBuf) -> io::Result<Http> {
-        let stream = BufReader::with_capacity(1 << 16, UnixStream::connect(socket)?);
-        let noise = Noise(0x9e37_79b9_7f4a_7c15);
-        Ok(Http { stream, folder, line: String::new(), body: Vec::new(), noise })
-    }
-
-    /// The next line, without its end.
-    fn line(&mut self) -> io::Result<&str> {
-        self.line.clear();
-        if self.stream.read_line(&mut self.line)? == 0 {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
-        Ok(self.line.trim_end())
+        Ok(Http { connection: Connection::open(socket)?, folder, noise: noise() })
     }
 }
 
@@ -56,17 +42,17 @@ impl Service for Http {
 
     fn request(&mut self, key: u64) -> io::Result<()> {
         let request = format!("GET /{key} HTTP/1.1\r\nHost: localhost\r\n\r\n");
-        self.stream.get_mut().write_all(request.as_bytes())
+        self.connection.send(request.as_bytes())
     }
 
     fn answer(&mut self) -> io::Result<usize> {
-        let status = self.line()?;
+        let status = self.connection.line()?;
         if !status.starts_with("HTTP/1.1 200") {
             return Err(io::Error::other(format!("GET: {status}")));
         }
         let mut len = 0;
         loop {
-            let line = self.line()?.to_ascii_lowercase();
+            let line = self.connection.line()?.to_ascii_lowercase();
             if line.is_empty() {
                 break;
             }
@@ -74,8 +60,7 @@ impl Service for Http {
                 len = value.trim().parse().map_err(io::Error::other)?;
             }
         }
-        self.body.resize(len, 0);
-        self.stream.read_exact(&mut self.body)?;
+        self.connection.read(len)?;
         Ok(len)
     }
 }

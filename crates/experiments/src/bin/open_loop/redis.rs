@@ -1,35 +1,24 @@
 //! The protocol of Redis.
 
-use std::io::{self, BufRead, BufReader, Read, Write};
-use std::os::unix::net::UnixStream;
+use std::io::{self, Write};
 
 use experiments::load::Noise;
 
-use super::service::Service;
+use super::service::{Connection, Service, noise};
 
 /// Requests that are under way together while keys are set.
 const PIPELINE: u64 = 64;
 
 /// A connection.
 pub struct Redis {
-    stream: BufReader<UnixStream>,
-    line: String,
-    body: Vec<u8>,
+    connection: Connection,
     noise: Noise,
 }
 
 impl Redis {
     /// Connects.
     pub fn open(socket: &str) -> io::Result<Redis> {
-        let stream = BufReader::with_capacity(1 << 16, UnixStream::connect(socket)?);
-        let noise = Noise(0x9e37_79b9_7f4a_7c15);
-        Ok(Redis { stream, line: String::new(), body: Vec::new(), noise })
-    }
-
-    fn line(&mut self) -> io::Result<&str> {
-        self.line.clear();
-        self.stream.read_line(&mut self.line)?;
-        Ok(self.line.trim_end())
+        Ok(Redis { connection: Connection::open(socket)?, noise: noise() })
     }
 
     /// Sets the keys `from..to` to values of `bytes`.
@@ -43,9 +32,9 @@ impl Redis {
             text.extend_from_slice(&value);
             text.extend_from_slice(b"\r\n");
         }
-        self.stream.get_mut().write_all(&text)?;
+        self.connection.send(&text)?;
         for _ in from..to {
-            let line = self.line()?;
+            let line = self.connection.line()?;
             assert_eq!(line, "+OK", "SET");
         }
         Ok(())
@@ -62,15 +51,15 @@ impl Service for Redis {
 
     fn request(&mut self, key: u64) -> io::Result<()> {
         let key = format!("key:{key}");
-        write!(self.stream.get_mut(), "*2\r\n$3\r\nGET\r\n${}\r\n{key}\r\n", key.len())
+        let request = format!("*2\r\n$3\r\nGET\r\n${}\r\n{key}\r\n", key.len());
+        self.connection.send(request.as_bytes())
     }
 
     fn answer(&mut self) -> io::Result<usize> {
-        let line = self.line()?;
+        let line = self.connection.line()?;
         let len = line.strip_prefix('$').and_then(|len| len.parse::<usize>().ok());
         let len = len.ok_or_else(|| io::Error::other(format!("GET: {line}")))?;
-        self.body.resize(len + 2, 0);
-        self.stream.read_exact(&mut self.body)?;
+        self.connection.read(len + 2)?;
         Ok(len)
     }
 }

@@ -1,6 +1,9 @@
-//! What the load asks of a service.
+//! What the load asks of a service, and the connection to one.
 
-use std::io;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::unix::net::UnixStream;
+
+use experiments::load::Noise;
 
 /// A service under load.
 pub trait Service {
@@ -12,4 +15,44 @@ pub trait Service {
 
     /// Reads the answer, and returns the length of the value.
     fn answer(&mut self) -> io::Result<usize>;
+}
+
+/// A connection to a service of lines and values.
+pub struct Connection {
+    stream: BufReader<UnixStream>,
+    line: String,
+    value: Vec<u8>,
+}
+
+impl Connection {
+    /// Connects to a socket.
+    pub fn open(socket: &str) -> io::Result<Connection> {
+        let stream = BufReader::with_capacity(1 << 16, UnixStream::connect(socket)?);
+        Ok(Connection { stream, line: String::new(), value: Vec::new() })
+    }
+
+    /// Sends a request.
+    pub fn send(&mut self, request: &[u8]) -> io::Result<()> {
+        self.stream.get_mut().write_all(request)
+    }
+
+    /// The next line of an answer, without its end.
+    pub fn line(&mut self) -> io::Result<&str> {
+        self.line.clear();
+        if self.stream.read_line(&mut self.line)? == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        Ok(self.line.trim_end())
+    }
+
+    /// Reads the `len` bytes that follow.
+    pub fn read(&mut self, len: usize) -> io::Result<()> {
+        self.value.resize(len, 0);
+        self.stream.read_exact(&mut self.value)
+    }
+}
+
+/// What values are made of: the same in every run.
+pub fn noise() -> Noise {
+    Noise(0x9e37_79b9_7f4a_7c15)
 }

@@ -14,7 +14,7 @@
 # persistent memory, time counted: runs repeat. SEEDS (1) decide arrivals and requests, the same without
 # and with the daemon; SERVICES and AGENTS (none prairie) name what is run. The daemon has the cpu.weight
 # of its unit, 1; prairie-unweighted has 100, as the service has. Needs Debian's redis-server and nginx.
-# FOLDER keeps the output of the runs, each of which takes five minutes of CPU time; a run that is there
+# FOLDER keeps the output of the runs, each of which takes five to ten minutes of CPU time; a run that is there
 # is not repeated. Prints a Markdown table.
 set -eu
 [ $# -ge 1 ] || { sed -n '4p' "$0" >&2; exit 2; }

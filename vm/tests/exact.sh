@@ -17,7 +17,7 @@ shares() {
     ' "$1"
 }
 
-# Usage: hold KERNEL CPUS FOLLOWED CORRECTED OPEN_LOOP, shares in parts per million.
+# Usage: hold KERNEL CPUS FOLLOWED SIMULATED, shares in parts per million.
 hold() {
     folder=$work/$1-$2
     PRAIRIE=$prairie "$vm/record" --kernel "$1" --cpus "$2" processes "$folder"
@@ -28,8 +28,7 @@ hold() {
         case $name in
         zone_locked) least=1000000 ;;
         followed) least=$3 ;;
-        corrected) least=$4 ;;
-        *) least=$5 ;;
+        *) least=$4 ;;
         esac
         echo "Linux $1, $2 CPUs, $name: $share of 1,000,000 of $total"
         [ "$total" -gt 5000 ] && [ "$share" -ge "$least" ] || {
@@ -42,9 +41,7 @@ hold() {
 }
 
 for kernel in ${VM_KERNELS:-6.1 6.12 6.18 7.3}; do
-    # Open-loop, one wrong choice early leads to many later ones: known of 7.3.
-    case $kernel in 7.3) open=970000 ;; *) open=999000 ;; esac
-    hold "$kernel" 1 999900 999000 $open
+    hold "$kernel" 1 999900 999000
     # With more CPUs the order of events is not always the order of what happened.
-    hold "$kernel" 2 999000 0 0
+    hold "$kernel" 2 999000 0
 done

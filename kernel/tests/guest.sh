@@ -619,6 +619,8 @@ observes() {
     echo 1 >$events/events/contiguitas/enable
     prairie log run /out/log --interval 1s --frames-interval 10s >/out/log.out 2>&1 &
     logger=$!
+    prairie record --output /out/record.parquet --for 60s >/out/record.out 2>&1 &
+    recorder=$!
     sleep 3
     lowest=$(border) grown=$(counter pageblocks_grown)
     "$load" pipes 500 1 100 0 4 >/tmp/values &
@@ -629,6 +631,9 @@ observes() {
     kill $logger
     wait $logger
     check "status of the log" $? -eq 0
+    kill $recorder
+    wait $recorder
+    check "status of the recording" $? -eq 0
     echo 0 >$events/events/contiguitas/enable
     cat $events/trace >/out/border.txt
     # From now on the border rests.
@@ -653,6 +658,9 @@ observes() {
     prairie lab explain /out/border.txt --json >/out/decisions.json
     prairie lab explain /out/border.txt --picture /out/border.svg >/out/border.out
     check "decisions to grow in the tracepoints" "$(grep -c '"action": "grow"' /out/decisions.json)" -ge 1
+    prairie lab explain /out/record.parquet --json >/out/recorded.json
+    check "decisions to grow in the recording" "$(grep -c '"action": "grow"' /out/recorded.json)" -eq \
+        "$(grep -c '"action": "grow"' /out/decisions.json)"
     prairie regions explain /out/log --picture /out/log.svg >/out/regions.txt
     prairie log show /out/log --json >/out/log.json
     logged=$(number /out/log.json '"border_grown_pageblocks"')

@@ -110,6 +110,11 @@ fn a_trace_of_a_kernel_is_drawn() {
     assert_eq!(column("pageblocks"), [0, 8, 2, 0]);
     assert_eq!(column("waited"), [0, 1, 0, 0]);
     assert_eq!(column("pressure_unmovable"), [0.0, 0.012, 0.008, 0.005]);
+    let import = ["import", "border.txt", "--output", "border.parquet"];
+    let output = run(here.path(), &import);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let recording = explained(here.path().join("border.parquet").to_str().unwrap(), &[]);
+    assert_eq!(recording["wake_ups"], found["wake_ups"], "a recording has the same notes");
     let picture = ["lab", "explain", "border.txt", "--picture", "border.svg"];
     let output = run(here.path(), &picture);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
@@ -123,6 +128,12 @@ fn a_trace_of_a_kernel_is_drawn() {
     let output = run(here.path(), &picture);
     assert_eq!(output.status.code(), Some(1));
     let expected = "border.txt: line 4: expected available= and two numbers";
+    assert!(stderr(&output).contains(expected), "{}", stderr(&output));
+    run(here.path(), &["import", "border.txt", "--output", "bad.parquet"]);
+    let output = run(here.path(), &["lab", "explain", "bad.parquet"]);
+    assert_eq!(output.status.code(), Some(1));
+    // The first event is the name of the thread.
+    let expected = "bad.parquet: event 4: expected available= and two numbers";
     assert!(stderr(&output).contains(expected), "{}", stderr(&output));
 }
 

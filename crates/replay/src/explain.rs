@@ -12,7 +12,7 @@ use prairie_frames::placement::regions::{Config, Decision, Regions};
 use prairie_trace::EventSource;
 use serde::Serialize;
 
-pub use self::kernel::{TraceError, has_decisions, kernel};
+pub use self::kernel::{Place, RecordingError, TraceError, has_decisions, kernel, recorded};
 use crate::initial_state::InitialState;
 use crate::replay::{Initial, Replay};
 use prairie_model::allocator::Allocator;

@@ -1,9 +1,12 @@
 //! The decisions of a kernel with a movable border (`kernel/`), from the text of its tracepoints:
-//! tracefs, `trace-cmd report`, and `perf script` print the same fields.
+//! tracefs, `trace-cmd report`, and `perf script` print the same fields, and a recording has them as
+//! notes.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use prairie_frames::Order;
+use prairie_trace::{EventKind, EventSource};
 use thiserror::Error;
 
 use super::{Action, WakeUp, WakeUps};
@@ -12,14 +15,52 @@ const DECIDE: &str = "contiguitas_decide:";
 const MOVE: &str = "contiguitas_move:";
 const WAIT: &str = "contiguitas_wait:";
 
-/// A line that no kernel prints.
+/// What a line lacks whose event has no time.
+const TIME: &str = "a time in seconds, such as 12.345678:, before the event";
+
+/// An event that no kernel prints.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("line {line}: expected {expected}")]
+#[error("{place}: expected {expected}")]
 pub struct TraceError {
-    /// The line, from 1.
-    pub line: usize,
+    /// Its place.
+    pub place: Place,
     /// What it lacks.
     pub expected: String,
+}
+
+/// Where an event stands, counted from 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// A line of a text.
+    Line(usize),
+    /// An event of a recording.
+    Event(usize),
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Place::Line(number) => write!(f, "line {number}"),
+            Place::Event(number) => write!(f, "event {number}"),
+        }
+    }
+}
+
+impl Place {
+    fn error(self, expected: &str) -> TraceError {
+        TraceError { place: self, expected: expected.to_owned() }
+    }
+}
+
+/// Why a recording's decisions cannot be shown.
+#[derive(Debug, Error)]
+pub enum RecordingError {
+    /// It cannot be read.
+    #[error(transparent)]
+    Read(#[from] prairie_trace::Error),
+    /// A note is not what a kernel prints.
+    #[error(transparent)]
+    Note(#[from] TraceError),
 }
 
 /// Whether a text has a decision of such a kernel.
@@ -35,19 +76,51 @@ pub fn has_decisions(text: &str) -> bool {
 pub fn kernel(text: &str) -> Result<WakeUps, TraceError> {
     let mut found = Decisions::default();
     for (at, line) in text.lines().enumerate().filter(|(_, line)| !line.starts_with('#')) {
-        let event = [DECIDE, MOVE, WAIT].into_iter().find_map(|name| {
-            let (before, fields) = line.split_once(name)?;
-            Some((name, Event { line: at + 1, before, fields }))
-        });
-        match event {
-            Some((DECIDE, event)) => found.decide(&event)?,
-            Some((MOVE, event)) => found.moved(&event)?,
-            Some((_, event)) => *found.waits.entry(event.node()?).or_default() += 1,
-            None => {}
+        if let Some((name, before, fields)) = split(line) {
+            let place = Place::Line(at + 1);
+            let time_ns = time_ns(before).ok_or_else(|| place.error(TIME))?;
+            found.take(name, &Event { place, time_ns, fields })?;
         }
     }
-    found.wake_ups.sort_by_key(|wake_up| wake_up.time_ns);
-    Ok(WakeUps { interrupted: false, wake_ups: found.wake_ups })
+    Ok(found.finish())
+}
+
+/// The wake-ups in a recording's notes; none if another kernel was recorded.
+///
+/// # Errors
+/// If reading fails, or a note lacks a field.
+pub fn recorded(source: &mut dyn EventSource) -> Result<WakeUps, RecordingError> {
+    let (mut found, mut number) = (Decisions::default(), 0);
+    while let Some(batch) = source.next_batch()? {
+        let batch = batch.to_vec();
+        for event in batch {
+            number += 1;
+            let EventKind::Marker { text } = event.what else { continue };
+            if let Some((name, "", fields)) = split(source.texts().get(text)) {
+                let place = Place::Event(number);
+                found.take(name, &Event { place, time_ns: event.time_ns, fields })?;
+            }
+        }
+    }
+    Ok(found.finish())
+}
+
+/// The name of an event of the border in a line, and what stands before and behind it.
+fn split(line: &str) -> Option<(&'static str, &str, &str)> {
+    [DECIDE, MOVE, WAIT].into_iter().find_map(|name| {
+        let (before, fields) = line.split_once(name)?;
+        Some((name, before, fields))
+    })
+}
+
+/// The last word before an event's name: `123.456789:`. `perf script` puts the system's name between.
+fn time_ns(before: &str) -> Option<u64> {
+    let before = before.trim_end().trim_end_matches("contiguitas:").trim_end();
+    let word = before.rsplit(char::is_whitespace).next()?;
+    let (seconds, part) = word.strip_suffix(':')?.split_once('.')?;
+    let digits = u32::try_from(part.len()).ok().filter(|digits| (1..=9).contains(digits))?;
+    let part = part.parse::<u64>().ok()? * 10_u64.pow(9 - digits);
+    seconds.parse::<u64>().ok()?.checked_mul(1_000_000_000)?.checked_add(part)
 }
 
 #[derive(Default)]
@@ -59,8 +132,22 @@ struct Decisions {
 }
 
 impl Decisions {
+    fn take(&mut self, name: &str, event: &Event<'_>) -> Result<(), TraceError> {
+        match name {
+            DECIDE => self.decide(event)?,
+            MOVE => self.moved(event)?,
+            _ => *self.waits.entry(event.node()?).or_default() += 1,
+        }
+        Ok(())
+    }
+
+    fn finish(mut self) -> WakeUps {
+        self.wake_ups.sort_by_key(|wake_up| wake_up.time_ns);
+        WakeUps { interrupted: false, wake_ups: self.wake_ups }
+    }
+
     fn decide(&mut self, event: &Event<'_>) -> Result<(), TraceError> {
-        let (node, now) = (event.node()?, event.time_ns()?);
+        let (node, now) = (event.node()?, event.time_ns);
         let frames = |name| event.number(name).map(|frames: u64| frames_bytes(frames));
         let [free, movable_free] = event.pair("available")?.map(frames_bytes);
         let [low, movable_low] = event.pair("low")?.map(frames_bytes);
@@ -109,29 +196,16 @@ fn frames_bytes(frames: u64) -> u64 {
     frames.saturating_mul(Order::BASE.bytes())
 }
 
-/// One event: what stands before and behind its name.
+/// One event: its time, and what stands behind its name.
 struct Event<'a> {
-    line: usize,
-    before: &'a str,
+    place: Place,
+    time_ns: u64,
     fields: &'a str,
 }
 
 impl<'a> Event<'a> {
     fn error(&self, expected: &str) -> TraceError {
-        TraceError { line: self.line, expected: expected.to_owned() }
-    }
-
-    /// The last word before the name: `123.456789:`. `perf script` puts the system's name between.
-    fn time_ns(&self) -> Result<u64, TraceError> {
-        let before = self.before.trim_end().trim_end_matches("contiguitas:").trim_end();
-        let time = before.rsplit(char::is_whitespace).next().and_then(|word| {
-            let (seconds, part) = word.strip_suffix(':')?.split_once('.')?;
-            let digits =
-                u32::try_from(part.len()).ok().filter(|digits| (1..=9).contains(digits))?;
-            let part = part.parse::<u64>().ok()? * 10_u64.pow(9 - digits);
-            seconds.parse::<u64>().ok()?.checked_mul(1_000_000_000)?.checked_add(part)
-        });
-        time.ok_or_else(|| self.error("a time in seconds, such as 12.345678:, before the event"))
+        self.place.error(expected)
     }
 
     fn field(&self, name: &str) -> Result<&'a str, TraceError> {
@@ -201,7 +275,7 @@ mod tests {
             ("wait: node=0", "wait: node=99999", 7, "node= and a number"),
         ] {
             let error = kernel(&TRACE.replacen(from, to, 1)).unwrap_err();
-            assert_eq!(error.line, line, "{from}: {error}");
+            assert_eq!(error.place, Place::Line(line), "{from}: {error}");
             assert!(error.expected.starts_with(expected), "{from}: {error}");
         }
     }

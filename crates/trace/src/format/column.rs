@@ -184,6 +184,9 @@ impl Columns {
         .with(Column::MigrateType)
         .with(Column::Gfp);
 
+    /// Columns of the notes: time, kind, CPU, texts.
+    pub const NOTES: Columns = Columns::REQUIRED.with(Column::Text);
+
     /// Columns of the stalls: time, kind, CPU, process, thread, order, flags, call chain, texts.
     pub const STALLS: Columns = Columns::REQUIRED
         .with(Column::Pid)

@@ -38,6 +38,8 @@ const SHORTAGE: [&str; 14] = [
 /// Steps of the kernel's boot that set the limits of per-CPU lists. They become markers, too.
 const INITCALLS: [&str; 3] = ["init_per_zone_wmark_min", "hugepage_init", "cacheinfo_sysfs_init"];
 
+/// How events of a kernel with a movable border (`kernel/`) begin.
+const BORDER: &str = "contiguitas_";
 /// The increment of a pin to the reference count of a small page (`GUP_PIN_COUNTING_BIAS`).
 const PIN: i64 = 1024;
 /// Bytes of a page's descriptor (`struct page`) on 64-bit kernels as distributions build them.
@@ -63,7 +65,8 @@ pub struct Line<'a> {
 pub enum LineContent<'a> {
     /// Something about pages.
     EventKind(EventKind),
-    /// A note written to `trace_marker`, or an event of reclaim or compaction with its fields.
+    /// A note written to `trace_marker`, or an event of reclaim, of compaction, or of a movable border
+    /// with its fields.
     Marker(&'a str),
 }
 
@@ -95,7 +98,9 @@ pub fn parse<'a>(line: &'a str, types: &[MigrateType]) -> Parsed<'a> {
     let content = match event.rsplit(':').next().unwrap_or(event) {
         "tracing_mark_write" => LineContent::Marker(rest.trim()),
         "print" => LineContent::Marker(marker(rest)),
-        name if SHORTAGE.contains(&name) => LineContent::Marker(told.trim()),
+        name if SHORTAGE.contains(&name) || name.starts_with(BORDER) => {
+            LineContent::Marker(told.trim())
+        }
         "initcall_finish" if INITCALLS.iter().any(|call| rest.contains(call)) => {
             LineContent::Marker(told.trim())
         }

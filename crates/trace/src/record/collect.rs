@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::decode::Decoder;
+use super::decode::{Decoded, Decoder};
 use super::merge::{Merge, Timed};
 use super::perf_record::{Body, Record};
 use super::ring::Ring;
@@ -27,6 +27,8 @@ pub struct Step {
 pub enum StepKind {
     /// The page allocator did something, or records were lost.
     EventKind(EventKind),
+    /// A line of text was written, [`Batch::notes`] with this number.
+    Note(u32),
     /// A process got a name, padded with zeros.
     Named { pid: i32, name: [u8; 16] },
     /// A process was forked and has its parent's name.
@@ -51,10 +53,11 @@ impl Step {
     }
 }
 
-/// A part of the history, in order, and the call chains that it is the first to refer to.
+/// A part of the history, in order, and the call chains and notes that it is the first to refer to.
 #[derive(Debug, Default)]
 pub struct Batch {
     pub chains: Vec<(StackId, Box<[u64]>)>,
+    pub notes: Vec<(u32, String)>,
     pub steps: Vec<Step>,
 }
 
@@ -70,6 +73,8 @@ struct State {
     decoders: HashMap<u64, Decoder>,
     chains: HashMap<Box<[u64]>, StackId>,
     new_chains: Vec<(StackId, Box<[u64]>)>,
+    notes: u32,
+    new_notes: Vec<(u32, String)>,
     merge: Merge<Step>,
     lost_by_cpu: BTreeMap<u16, u64>,
     events: u64,
@@ -86,6 +91,8 @@ impl Collector {
             decoders,
             chains: HashMap::new(),
             new_chains: Vec::new(),
+            notes: 0,
+            new_notes: Vec::new(),
             merge: Merge::default(),
             lost_by_cpu: BTreeMap::new(),
             events: 0,
@@ -167,6 +174,7 @@ impl State {
         self.merge.release(bound_ns, &mut batch.steps);
         if !batch.steps.is_empty() {
             batch.chains = std::mem::take(&mut self.new_chains);
+            batch.notes = std::mem::take(&mut self.new_notes);
         }
         batch
     }
@@ -184,7 +192,8 @@ impl State {
                     return;
                 };
                 match decoder.decode(raw, stack) {
-                    Ok(what) => StepKind::EventKind(what),
+                    Ok(Decoded::Event(what)) => StepKind::EventKind(what),
+                    Ok(Decoded::Note(text)) => StepKind::Note(self.note(text)),
                     Err(error) => {
                         self.failure.get_or_insert(error);
                         return;
@@ -197,7 +206,7 @@ impl State {
             Body::Lost { count } => return self.lose(time_ns, cpu, count),
             Body::Other => return,
         };
-        self.events += u64::from(matches!(kind, StepKind::EventKind(_)));
+        self.events += u64::from(matches!(kind, StepKind::EventKind(_) | StepKind::Note(_)));
         self.merge.push(Step { time_ns, pid, cpu, kind });
     }
 
@@ -205,6 +214,13 @@ impl State {
         *self.lost_by_cpu.entry(cpu).or_default() += count;
         let kind = StepKind::EventKind(EventKind::Lost { count });
         self.merge.push(Step { time_ns, pid: -1, cpu, kind });
+    }
+
+    /// The number of a new note.
+    fn note(&mut self, text: String) -> u32 {
+        self.notes = self.notes.wrapping_add(1);
+        self.new_notes.push((self.notes, text));
+        self.notes
     }
 
     /// The number of a call chain, given as the bytes of its addresses.

@@ -2,6 +2,7 @@
 
 use prairie_frames::{MigrateType, Order, Pfn};
 
+use super::border::{BorderLayout, BorderPoint};
 use super::tracepoint::{Field, Format};
 use crate::{Error, EventKind, GfpFlags, Result, StackId, StallPoint};
 
@@ -16,6 +17,7 @@ pub enum Tracepoint {
     ZoneLocked,
     PcpuDrain,
     Stall(StallPoint),
+    Border(BorderPoint),
 }
 
 impl Tracepoint {
@@ -31,6 +33,11 @@ impl Tracepoint {
         StallPoint::ALL.into_iter().map(Tracepoint::Stall)
     }
 
+    /// What a movable border does. Only kernels with one have them.
+    pub fn border() -> impl Iterator<Item = Tracepoint> {
+        BorderPoint::ALL.into_iter().map(Tracepoint::Border)
+    }
+
     /// The event's directory below `events` in tracefs.
     pub const fn path(self) -> &'static str {
         match self {
@@ -41,12 +48,13 @@ impl Tracepoint {
             Tracepoint::ZoneLocked => "kmem/mm_page_alloc_zone_locked",
             Tracepoint::PcpuDrain => "kmem/mm_page_pcpu_drain",
             Tracepoint::Stall(point) => point.path(),
+            Tracepoint::Border(point) => point.path(),
         }
     }
 }
 
 /// The offsets of one tracepoint's fields.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 enum Layout {
     Alloc { pfn: Field, order: Field, migrate_type: Field, gfp: Field },
     Free { pfn: Field, order: Field },
@@ -55,6 +63,7 @@ enum Layout {
     ZoneLocked { pfn: Field, order: Field, migrate_type: Field },
     PcpuDrain { pfn: Field, order: Field, migrate_type: Field },
     Stall(StallLayout),
+    Border(BorderLayout),
 }
 
 /// The offsets of the fields of a point of [`StallPoint`], as far as it has them.
@@ -65,6 +74,15 @@ struct StallLayout {
     order: Option<Field>,
     gfp: Option<Field>,
     value: Option<Field>,
+}
+
+/// What a record says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Decoded {
+    /// An event.
+    Event(EventKind),
+    /// A line of text.
+    Note(String),
 }
 
 /// Decodes the records of one tracepoint of one kernel.
@@ -86,10 +104,17 @@ impl Decoder {
         types: Vec<MigrateType>,
     ) -> Result<Decoder> {
         let field = |name| format.field(name);
-        if let Tracepoint::Stall(point) = tracepoint {
-            return Ok(Decoder { layout: Layout::Stall(StallLayout::new(point, format)?), types });
-        }
-        let pfn = field("pfn")?;
+        let pfn = match tracepoint {
+            Tracepoint::Stall(point) => {
+                let layout = Layout::Stall(StallLayout::new(point, format)?);
+                return Ok(Decoder { layout, types });
+            }
+            Tracepoint::Border(point) => {
+                let layout = Layout::Border(BorderLayout::new(point, format)?);
+                return Ok(Decoder { layout, types });
+            }
+            _ => field("pfn")?,
+        };
         let layout = match tracepoint {
             Tracepoint::Alloc => Layout::Alloc {
                 pfn,
@@ -116,7 +141,7 @@ impl Decoder {
                 order: field("order")?,
                 migrate_type: field("migratetype")?,
             },
-            Tracepoint::Stall(_) => unreachable!("handled above"),
+            Tracepoint::Stall(_) | Tracepoint::Border(_) => unreachable!("handled above"),
         };
         Ok(Decoder { layout, types })
     }
@@ -126,15 +151,19 @@ impl Decoder {
     ///
     /// # Errors
     /// [`Error::Record`] with the record if it is too short or a value has no meaning.
-    pub fn decode(&self, raw: &[u8], stack: StackId) -> Result<EventKind> {
-        self.try_decode(raw, stack).ok_or_else(|| Error::Record {
-            what: "a record of the kernel's page allocator".into(),
+    pub fn decode(&self, raw: &[u8], stack: StackId) -> Result<Decoded> {
+        let decoded = match &self.layout {
+            Layout::Border(layout) => layout.decode(raw).map(Decoded::Note),
+            _ => self.event(raw, stack).map(Decoded::Event),
+        };
+        decoded.ok_or_else(|| Error::Record {
+            what: "a record of the kernel's memory management".into(),
             why: format!("it makes no sense: {raw:02x?}"),
             remedy: "this kernel's events are not understood; please report its release".into(),
         })
     }
 
-    fn try_decode(&self, raw: &[u8], stack: StackId) -> Option<EventKind> {
+    fn event(&self, raw: &[u8], stack: StackId) -> Option<EventKind> {
         let pfn = |field: Field| Some(Pfn(field.read(raw)? as u64));
         let order = |field: Field| Order::new(u8::try_from(field.read(raw)?).ok()?);
         let migrate_type = |field: Field| {
@@ -175,6 +204,7 @@ impl Decoder {
                 migrate_type: migrate_type(t)?,
             },
             Layout::Stall(layout) => layout.decode(raw, stack)?,
+            Layout::Border(_) => return None,
         })
     }
 }
@@ -256,10 +286,10 @@ mod tests {
         let (migrate_type, gfp) = (MigrateType::Reclaimable, GfpFlags(0x14000c0));
         let stack = StackId(4);
         let what = EventKind::Alloc { pfn: Pfn(0x1_2345_6789), order, migrate_type, gfp, stack };
-        assert_eq!(alloc.decode(&raw, stack).unwrap(), what);
+        assert_eq!(alloc.decode(&raw, stack).unwrap(), Decoded::Event(what));
         raw[8..16].fill(0xff);
         let what = EventKind::AllocFailed { order, migrate_type, gfp, stack };
-        assert_eq!(alloc.decode(&raw, stack).unwrap(), what);
+        assert_eq!(alloc.decode(&raw, stack).unwrap(), Decoded::Event(what));
         raw[32] = 9;
         assert!(alloc.decode(&raw, stack).unwrap_err().to_string().contains("no sense"));
     }
@@ -281,7 +311,8 @@ mod tests {
             fallback_type: MigrateType::Movable,
             change_ownership: true,
         };
-        assert_eq!(decoder(Tracepoint::Extfrag, text).decode(&raw, StackId::NONE).unwrap(), what);
+        let decoder = decoder(Tracepoint::Extfrag, text);
+        assert_eq!(decoder.decode(&raw, StackId::NONE).unwrap(), Decoded::Event(what));
     }
 
     #[test]

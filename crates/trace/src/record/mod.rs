@@ -7,6 +7,7 @@
 //!
 //! Needs root: the kernel shows tracepoints, physical frame numbers and page flags to root only.
 
+mod border;
 pub(crate) mod cgroups;
 pub(crate) mod collect;
 mod command;
@@ -134,10 +135,10 @@ pub fn record(path: &Path, mut options: Options<'_>) -> Result<Recorded> {
     let paths: Vec<&str> = tracepoints.iter().map(|t| t.path()).collect();
     let mounts = options.roots.proc.join("self/mounts");
     let mut formats = tracefs::formats(&mounts, &paths)?;
-    let stalls: Vec<Tracepoint> = Tracepoint::stalls().collect();
-    let stall_paths: Vec<&str> = stalls.iter().map(|t| t.path()).collect();
-    formats.extend(tracefs::available(&mounts, &stall_paths)?);
-    let present = stalls.into_iter().filter(|stall| formats.contains_key(stall.path()));
+    let optional: Vec<Tracepoint> = Tracepoint::stalls().chain(Tracepoint::border()).collect();
+    let optional_paths: Vec<&str> = optional.iter().map(|t| t.path()).collect();
+    formats.extend(tracefs::available(&mounts, &optional_paths)?);
+    let present = optional.into_iter().filter(|t| formats.contains_key(t.path()));
     let tracepoints: Vec<Tracepoint> = tracepoints.into_iter().chain(present).collect();
     let cpus = online_cpus(&options.roots)?;
     let mut recording = Recording {

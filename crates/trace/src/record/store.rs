@@ -1,5 +1,6 @@
 //! The thread that writes: first the snapshot, then the history as it comes.
 
+use std::collections::HashMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::Receiver;
@@ -10,7 +11,7 @@ use super::cgroups::Cgroups;
 use super::collect::{Batch, Step, StepKind};
 use super::names::{Names, running};
 use super::stacks;
-use crate::{Error, Event, EventKind, Result, Text, Writer};
+use crate::{Error, Event, EventKind, Result, Text, Texts, Writer};
 
 /// State shared by the recording thread and the writing thread.
 #[derive(Default)]
@@ -29,6 +30,8 @@ pub struct Store {
     names: Names,
     symbols: Kallsyms,
     cgroups: Cgroups,
+    /// Notes whose step is still held back.
+    notes: HashMap<u32, String>,
 }
 
 impl Store {
@@ -37,7 +40,9 @@ impl Store {
     /// # Errors
     /// [`Error::Write`].
     pub fn create(path: &Path, symbols: Kallsyms, names: Names) -> Result<Store> {
-        Ok(Store { writer: Writer::create(path)?, names, symbols, cgroups: Cgroups::default() })
+        let writer = Writer::create(path)?;
+        let (cgroups, notes) = (Cgroups::default(), HashMap::new());
+        Ok(Store { writer, names, symbols, cgroups, notes })
     }
 
     /// Takes the snapshot, then writes batches until their sender is gone. Returns the open
@@ -62,8 +67,9 @@ impl Store {
             self.process(started_ns, 0, process.pid, name)?;
         }
         for batch in batches {
-            self.write(roots, &batch)?;
-            shared.waiting.fetch_sub(batch.steps.len() as u64, Ordering::Relaxed);
+            let steps = batch.steps.len() as u64;
+            self.write(roots, batch)?;
+            shared.waiting.fetch_sub(steps, Ordering::Relaxed);
         }
         Ok((self.writer, capture))
     }
@@ -95,7 +101,8 @@ impl Store {
         }
     }
 
-    fn write(&mut self, roots: &Roots, batch: &Batch) -> Result<()> {
+    fn write(&mut self, roots: &Roots, batch: Batch) -> Result<()> {
+        self.notes.extend(batch.notes);
         if let Some(first) = batch.steps.first() {
             for (id, chain) in &batch.chains {
                 let folded = stacks::fold(&self.symbols, chain);
@@ -115,6 +122,12 @@ impl Store {
                     self.cgroup(roots, step)?;
                 }
                 return self.writer.event(&step.event(what), self.names.texts());
+            }
+            StepKind::Note(number) => {
+                // A table of its own, because hardly any two notes are equal.
+                let mut texts = Texts::default();
+                let text = texts.intern(&self.notes.remove(&number).unwrap_or_default());
+                return self.writer.event(&step.event(EventKind::Marker { text }), &texts);
             }
             StepKind::Named { pid, name } => {
                 let length = name.iter().position(|&b| b == 0).unwrap_or(name.len());

@@ -84,6 +84,15 @@ impl Field {
 }
 
 #[cfg(test)]
+impl Field {
+    /// Puts `value` where [`Field::read`] finds it.
+    pub fn write(self, record: &mut [u8], value: i64) {
+        let bytes = &value.to_le_bytes()[..self.size];
+        record[self.offset..][..self.size].copy_from_slice(bytes);
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -23,8 +23,8 @@ use crate::view::lab as view;
 ///
 /// FILE is a scenario (TOML), which is simulated, or a recording (Parquet), which is replayed. No
 /// program waits in a replay: the share of requests that found their region low replaces pressure.
-/// It may also be the text of the tracepoints of a kernel with a movable border (kernel/), from
-/// tracefs, trace-cmd, or perf: the decisions are then the kernel's own.
+/// The recording of a kernel with a movable border (kernel/) shows the kernel's own decisions. So does
+/// the text of its tracepoints, from tracefs, trace-cmd, or perf.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
@@ -170,6 +170,10 @@ fn refuse_seeds(args: &Args) -> anyhow::Result<()> {
 
 fn of_recording(args: &Args, interrupted: &AtomicBool) -> anyhow::Result<WakeUps> {
     let reader = Reader::open(&args.input)?;
+    let own = explain::recorded(&mut reader.events(Columns::NOTES))?;
+    if !own.wake_ups.is_empty() {
+        return Ok(own);
+    }
     let Some(before) = &reader.metadata().before else {
         bail!("no snapshot of the machine, expected a file of `prairie record`");
     };

@@ -12,7 +12,7 @@ use prairie_replay::exact::probes::ListReading;
 use prairie_replay::exact::recording::Recording;
 use prairie_replay::exact::snapshot::Snapshot;
 use prairie_replay::exact::threads::By;
-use prairie_trace::GfpFlags;
+use prairie_trace::{Event, EventKind, EventSource, GfpFlags, Texts};
 use proptest::prelude::*;
 
 const FRAMES: u64 = 4096;
@@ -182,6 +182,51 @@ proptest! {
         prop_assert!(taken.contains(&fidelity.corrected.total));
         prop_assert_eq!(fidelity.free_running.total, fidelity.corrected.total);
         prop_assert!(fidelity.followed.right <= allocations);
+    }
+}
+
+/// Events in memory.
+struct Events {
+    left: Option<Vec<Event>>,
+    batch: Vec<Event>,
+    texts: Texts,
+}
+
+impl EventSource for Events {
+    fn next_batch(&mut self) -> prairie_trace::Result<Option<&[Event]>> {
+        self.batch = self.left.take().unwrap_or_default();
+        Ok(Some(&*self.batch).filter(|batch| !batch.is_empty()))
+    }
+
+    fn texts(&self) -> &Texts {
+        &self.texts
+    }
+}
+
+#[test]
+fn a_cpu_that_no_machine_has_is_an_error() {
+    let read = |cpu: u16, of_pages: bool| {
+        let mut texts = Texts::default();
+        let mut marker = |text: &str| EventKind::Marker { text: texts.intern(text) };
+        let edges = ["begin", "end"].map(|edge| marker(&format!("snapshot only {edge}")));
+        let (pfn, order) = (Pfn(4), Order::BASE);
+        let named = match of_pages {
+            true => EventKind::Free { pfn, order },
+            false => marker("prairie_fraction: (a <- b) fraction=8"),
+        };
+        let kinds = [named, edges[0], edges[1]];
+        let event = |what| Event { time_ns: 0, pid: 1, cpu, what };
+        let left = Some(kinds.map(event).to_vec());
+        let flags = vec![0; FRAMES as usize * 8];
+        let snapshot = Snapshot::new("only", [PAGETYPEINFO, ZONEINFO], Some(&flags)).unwrap();
+        let mut events = Events { left, batch: Vec::new(), texts };
+        let read = Recording::read(&mut events, vec![snapshot], KernelVersion::new(7, 3));
+        read.unwrap_err().to_string()
+    };
+    for of_pages in [true, false] {
+        let error = "CPU 65535 in the trace: expected less than 8192, the most that Linux supports";
+        assert_eq!(read(u16::MAX, of_pages), error);
+        assert!(read(8191, of_pages).starts_with("the trace has no mm_page_alloc"));
     }
 }
 

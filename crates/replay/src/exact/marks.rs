@@ -45,6 +45,8 @@ pub struct Told {
     pub marks: Vec<(usize, Mark)>,
     /// The kernel's numbers of per-CPU lists, which `Action::Decay` refers to.
     pub readings: Vec<(usize, ListReading)>,
+    /// The largest number of a CPU.
+    pub last_cpu: u16,
 }
 
 /// What has begun and is to be reported later.
@@ -71,6 +73,7 @@ impl Told {
         while let Some(batch) = source.next_batch()? {
             let batch = batch.to_vec();
             for event in batch {
+                told.last_cpu = told.last_cpu.max(event.cpu);
                 let EventKind::Marker { text } = event.what else {
                     told.accounts.push(threads.event(&event));
                     told.events.push(event);

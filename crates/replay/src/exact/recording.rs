@@ -71,6 +71,9 @@ pub enum RecordingError {
     /// The first snapshot has no frames.
     #[error("the first snapshot, {0}, has no kpageflags: which frames were free is not known")]
     NoFlags(String),
+    /// It names a CPU that no machine has.
+    #[error("CPU {0} in the trace: expected less than {MAX_CPUS}, the most that Linux supports")]
+    Cpu(u16),
     /// The events that a replay to the frame needs are not in it.
     #[error(
         "the trace has no {0} events: without --against its allocations and frees can be replayed; a \
@@ -82,6 +85,9 @@ pub enum RecordingError {
 /// The first release whose fallback claims a pageblock and takes from it in one step, as moving a
 /// block between lists has become part of converting its pageblock.
 const CLAIMS: KernelVersion = LISTS_BY_TYPE.since;
+
+/// The most CPUs that Linux supports (`NR_CPUS` on x86-64).
+const MAX_CPUS: u16 = 8192;
 
 impl Recording {
     /// A recording of one CPU in which nothing happens.
@@ -106,14 +112,17 @@ impl Recording {
     /// in proportion to both: what happened unseen is found out by looking ahead.
     ///
     /// # Errors
-    /// If reading fails, no snapshot has its marker in the trace, the first has no page flags, or
-    /// the trace has not the events that it takes.
+    /// If reading fails, the trace names a CPU that no machine has, no snapshot has its marker in the
+    /// trace, the first has no page flags, or the trace has not the events that it takes.
     pub fn read(
         source: &mut dyn EventSource,
         mut given: Vec<Snapshot>,
         version: KernelVersion,
     ) -> Result<Recording, RecordingError> {
-        let Told { events, accounts, marks, readings } = Told::read(source, &given)?;
+        let Told { events, accounts, marks, readings, last_cpu } = Told::read(source, &given)?;
+        if last_cpu >= MAX_CPUS {
+            return Err(RecordingError::Cpu(last_cpu));
+        }
         let begins = |(_, mark): &(usize, Mark)| match *mark {
             Mark::Snapshot(snapshot, Edge::Begin) => Some(snapshot),
             _ => None,
@@ -220,7 +229,7 @@ impl Recording {
         match mark {
             Mark::CompactMemory => self.acts.push(Act::aside(Action::CompactMemory, time_ns)),
             Mark::Aside((cpu, thread), action) => {
-                self.cpus = self.cpus.max(cpu.saturating_add(1));
+                self.cpus = self.cpus.max(cpu + 1);
                 self.names_limits |= action == Action::Resized(Resized::Boot);
                 self.acts.push(Act { cpu, thread, ..Act::aside(action, time_ns) });
             }

@@ -302,7 +302,8 @@ fn pageblock_types(recording: &Recording) -> (Vec<MigrateType>, Vec<bool>) {
             Action::Alloc(migrate_type, _) if freed[act.frame.index()] => Some(migrate_type),
             _ => None,
         };
-        freed[act.frame.index()] = act.action == Action::Free && act.order == Order::BASE;
+        freed[act.frame.index()] =
+            matches!(act.action, Action::Free | Action::Listed) && act.order == Order::BASE;
         if let Some(migrate_type) = shows
             && !known[block]
         {
@@ -338,6 +339,33 @@ mod tests {
     use super::*;
     use prairie_frames::layout::{Watermarks, ZoneSpan};
     use prairie_frames::{Pfn, ZoneKind};
+
+    #[test]
+    fn a_freed_frame_that_is_allocated_shows_the_type_of_its_pageblock() {
+        let span = ZoneSpan {
+            node: 0,
+            kind: ZoneKind::Dma32,
+            start: Pfn(0),
+            spanned: 1024,
+            managed: 1024,
+            watermarks: Watermarks::default(),
+            lowmem_reserve: Default::default(),
+        };
+        let shown = |actions: &[Action]| {
+            let layout = Layout::new(vec![span.clone()]).unwrap();
+            let mut recording = Recording::empty(layout, DEFERRED_MOVABLE.since);
+            let act = |&action: &Action| Act { frame: Frame(512), ..Act::aside(action, 0) };
+            recording.acts = actions.iter().map(act).collect();
+            let (types, shown) = pageblock_types(&recording);
+            shown[1].then_some(types[1])
+        };
+        let allocated = Action::Alloc(MigrateType::Unmovable, prairie_trace::GfpFlags(0));
+        assert_eq!(shown(&[Action::Free, allocated]), Some(MigrateType::Unmovable));
+        // A probe may report that the frame came to its list.
+        assert_eq!(shown(&[Action::Free, Action::Listed, allocated]), Some(MigrateType::Unmovable));
+        let left = Action::Locked(MigrateType::Unmovable);
+        assert_eq!(shown(&[Action::Free, left, allocated]), None);
+    }
 
     #[test]
     fn silent_pageblocks_get_the_types_that_their_own_zone_misses() {

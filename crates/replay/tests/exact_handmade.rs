@@ -189,6 +189,25 @@ fn two_threads_can_log_their_allocations_late() {
     assert_exact(&compare(&recording(1, 4, acts, KernelVersion::new(7, 3))), 6);
 }
 
+/// A thread refills its list for a block that it logs late. Another CPU refills its own list meanwhile,
+/// and frees put other blocks ahead of the first.
+#[test]
+fn a_refill_comes_before_what_happened_until_its_block_is_logged() {
+    for others in [false, true] {
+        let mut acts: Vec<Act> =
+            refill(0, 0..4).chain((0..4).map(|frame| alloc(0, frame))).collect();
+        acts.extend(refill(0, 4..12).chain(refill(1, 12..16)));
+        acts.push(alloc(1, 12));
+        acts.extend([2048, 2049].map(|frame| act(0, 3, Action::Free, frame)));
+        let other = Act { thread: 3, ..alloc(0, 2049) };
+        let late = alloc(0, 4);
+        acts.extend(if others { [other, late] } else { [late, other] });
+        acts.push(alloc(0, 2048));
+        let recording = recording(1, 4, acts, KernelVersion::new(7, 3));
+        assert_exact(&compare(&recording), 8);
+    }
+}
+
 /// A thread takes a block, and logs it after an update of statistics that found the list without it.
 #[test]
 fn an_update_of_statistics_shows_that_a_block_is_logged_late() {

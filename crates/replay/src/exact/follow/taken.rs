@@ -211,6 +211,14 @@ impl Follow<'_> {
         !between.any(|act| matches!(act.action, Action::Alloc(..) | Action::Bulk { .. }))
     }
 
+    /// When the thread of an allocation took its block, if the refill that the block began was made
+    /// for it, whatever came to the list before the allocation was logged.
+    fn moment_of_own_refill(&self, index: usize, act: &Act) -> Option<Moment> {
+        let (came, _) = self.entered[act.frame.index()];
+        (self.began_refill(came, act) && self.allocates_nothing(came as usize, index))
+            .then(|| self.moment_of_refill(came))
+    }
+
     /// After a refill its first block is allocated. If that leaves no event, it was in bulk.
     pub(super) fn end_refill(&mut self, refill: Refill) {
         let cpu = self.recording.acts[refill.began].cpu;
@@ -304,12 +312,10 @@ impl Follow<'_> {
         let listed = self.machine.linux.cached(zone, act.cpu, act.order, migrate_type).count();
         if ahead.is_empty() || ahead.len() == listed {
             // What made the refill necessary happened with it; other CPUs saw the free lists so.
-            let (came, _) = self.entered[act.frame.index()];
             if head == Some(act.frame)
-                && self.began_refill(came, act)
-                && self.allocates_nothing(came as usize, index)
+                && let Some(refilled) = self.moment_of_own_refill(index, act)
             {
-                *moment = self.moment_of_refill(came);
+                *moment = refilled;
             }
             return head;
         }
@@ -323,7 +329,8 @@ impl Follow<'_> {
             let came = ahead.iter().map(|frame| self.entered[frame.index()].0 as usize).min();
             let came = came.filter(|&first| first > own);
             if let Some(first) = came.filter(|&first| self.was_preempted(index, first)) {
-                *moment = Moment::before(first);
+                let refilled = self.moment_of_own_refill(index, act);
+                *moment = refilled.unwrap_or(Moment::before(first));
                 self.result.hidden.reordered += 1;
                 return Some(act.frame);
             }
@@ -341,7 +348,8 @@ impl Follow<'_> {
         if let Some(first) = came.min().filter(|_| !other.is_empty()) {
             // What came to the head since the last allocation was freed by an interrupt, after
             // this block had been taken and before that was logged.
-            *moment = Moment::before(first as usize);
+            let refilled = self.moment_of_own_refill(index, act);
+            *moment = refilled.unwrap_or(Moment::before(first as usize));
             self.result.hidden.reordered += 1;
             return Some(act.frame);
         }

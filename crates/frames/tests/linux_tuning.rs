@@ -122,10 +122,14 @@ fn updates_of_statistics_lower_the_mark_and_drain() {
     }
     // 60 + 15 + 30 + 60 + 120.
     assert_eq!((machine.linux.tuning(0, 0).high, cached(&machine)), (285, 119));
-    machine.linux.decay(&mut machine.table, 0, 0);
+    let update = |machine: &mut Machine| {
+        let frames = machine.linux.lower_high(0, 0);
+        machine.linux.drain_by_batch(&mut machine.table, 0, 0, frames);
+    };
+    update(&mut machine);
     assert_eq!((machine.linux.tuning(0, 0).high, cached(&machine)), (285 - 35, 119));
     for _ in 0..20 {
-        machine.linux.decay(&mut machine.table, 0, 0);
+        update(&mut machine);
     }
     assert_eq!((machine.linux.tuning(0, 0).high, cached(&machine)), (60, 60));
 }

@@ -6,6 +6,7 @@ use prairie_frames::layout::{Watermarks, ZoneSpan};
 use prairie_frames::placement::linux::{Config, Pageset};
 use prairie_frames::{Frame, KernelVersion, Layout, MigrateType, Order, Pfn, ZoneKind};
 use prairie_replay::exact::act::{Act, Action, Edge, Resized};
+use prairie_replay::exact::follow::Inconsistencies;
 use prairie_replay::exact::opening::Opening;
 use prairie_replay::exact::probes::ListReading;
 use prairie_replay::exact::recording::Recording;
@@ -208,25 +209,30 @@ fn a_refill_comes_before_what_happened_until_its_block_is_logged() {
     }
 }
 
+const READING: ListReading = ListReading {
+    zone: 0,
+    count: 0,
+    high: 50,
+    limits: Pageset { batch: 4, high: 50, ..Pageset::BOOT },
+    alloc_factor: 0,
+    free_count: 0,
+    freed_larger: false,
+};
+
+/// A probe that reports bulk allocations: of none, here.
+fn bulk() -> Act {
+    Act::aside(Action::Bulk { migrate_type: TYPE, frames: 0, node: None, returns: false }, 0)
+}
+
 /// A thread takes a block, and logs it after an update of statistics that found the list without it.
 #[test]
 fn an_update_of_statistics_shows_that_a_block_is_logged_late() {
-    let limits = Pageset { batch: 4, high: 50, ..Pageset::BOOT };
     let taken_before = |count| {
-        let bulk = Action::Bulk { migrate_type: TYPE, frames: 0, node: None, returns: false };
-        let mut acts = vec![Act::aside(bulk, 0)];
+        let mut acts = vec![bulk()];
         acts.extend(refill(0, 0..4).chain([alloc(0, 0)]));
         acts.push(Act { thread: 9, ..Act::aside(Action::Decay(0), 0) });
         acts.push(Act { thread: 1, ..alloc(0, 1) });
-        let reading = ListReading {
-            zone: 0,
-            count,
-            high: 50,
-            limits,
-            alloc_factor: 0,
-            free_count: 0,
-            freed_larger: false,
-        };
+        let reading = ListReading { count, ..READING };
         let recording = recording(1, 4, acts, KernelVersion::new(7, 3));
         let recording = Recording { readings: vec![(0, reading)], ..recording };
         let (opening, all) = (Opening::of(&recording), 0..recording.acts.len());
@@ -237,4 +243,25 @@ fn an_update_of_statistics_shows_that_a_block_is_logged_late() {
         before.filter(|(_, step)| matches!(step, Step::Alloc { .. })).count()
     };
     assert_eq!([taken_before(3), taken_before(2)], [1, 2]);
+}
+
+/// An update of statistics finds 9 of 59 frames too many. CPU 1 takes the first batch that goes back.
+#[test]
+fn an_update_of_statistics_drains_batch_by_batch() {
+    let mut acts = vec![Act::aside(Action::Resized(Resized::Boot), 0)];
+    for frames in [0..4, 4..12, 12..28] {
+        acts.extend(refill(0, frames.clone()).chain(frames.map(|frame| alloc(0, frame))));
+    }
+    acts.extend(refill(0, 28..60).chain([alloc(0, 28)]));
+    acts.extend((0..28).map(|frame| act(0, 0, Action::Free, frame)));
+    acts.push(Act { thread: 9, ..Act::aside(Action::Decay(0), 0) });
+    let drain = |frame| act(0, 9, Action::Drain(TYPE), frame);
+    acts.extend([59, 58, 57, 56].map(drain));
+    acts.extend(refill(1, 56..60).chain((56..60).map(|frame| alloc(1, frame))));
+    acts.extend([55, 54, 53, 52, 51].map(drain));
+    let recording = recording(1, 4, acts, KernelVersion::new(7, 3));
+    let readings = vec![(0, ListReading { count: 59, high: 57, ..READING })];
+    let fidelity = compare(&Recording { readings, ..recording });
+    assert_eq!((&fidelity.odd, fidelity.readings), (&Inconsistencies::default(), [0, 1]));
+    assert_exact(&fidelity, 33);
 }

@@ -48,7 +48,16 @@ struct Simulation<'a> {
     prepared: HashMap<Frame, MigrateType>,
     /// Guesses that were wrong and went back to the head of their list.
     wrong: HashSet<Frame>,
+    /// By zone and CPU: what updates of statistics are still to drain.
+    excess: HashMap<(usize, u16), Excess>,
     result: Simulated,
+}
+
+/// What an update of statistics found to be too much on a CPU's lists.
+struct Excess {
+    frames: u32,
+    /// The batches in which the record has the rest of it drained.
+    batches: u32,
 }
 
 /// An allocation of the record.
@@ -77,6 +86,7 @@ pub fn simulate(
         mode,
         prepared: HashMap::new(),
         wrong: HashSet::new(),
+        excess: HashMap::new(),
         result: Simulated::default(),
     };
     for (act, step) in script.steps() {
@@ -130,7 +140,10 @@ impl Simulation<'_> {
                     self.machine.linux.set_watermarks(zone, marks);
                 }
             }
-            Step::Decay { zone, cpu, reading } => self.decay(zone, cpu, reading),
+            Step::Decay { zone, cpu, reading, batches } => {
+                self.decay((zone, cpu), reading, batches);
+            }
+            Step::DrainBatch { zone, cpu } => self.drain_batch(zone, cpu),
             Step::Lower { zone, cpu, high } => {
                 let Machine { table, linux, .. } = &mut self.machine;
                 linux.lower_to(table, zone, cpu, high);
@@ -149,7 +162,7 @@ impl Simulation<'_> {
     }
 
     /// Statistics are updated; before that, the kernel's own numbers of the lists are compared.
-    fn decay(&mut self, zone: usize, cpu: u16, reading: usize) {
+    fn decay(&mut self, (zone, cpu): (usize, u16), reading: usize, batches: u32) {
         let Machine { table, linux, .. } = &mut self.machine;
         if let Some((_, lists)) = self.recording.readings.get(reading) {
             let same = linux.cached_count(zone, cpu) == u64::from(lists.count)
@@ -161,7 +174,24 @@ impl Simulation<'_> {
             let tuning = Tuning { high: lists.high, ..linux.tuning(zone, cpu) };
             linux.set_tuning(zone, cpu, tuning);
         }
-        linux.decay(table, zone, cpu);
+        let frames = linux.lower_high(zone, cpu);
+        match batches {
+            0 => linux.drain_by_batch(table, zone, cpu, frames),
+            _ => drop(self.excess.insert((zone, cpu), Excess { frames, batches })),
+        }
+    }
+
+    /// An update of statistics drains a batch; with the last, all that is left.
+    fn drain_batch(&mut self, zone: usize, cpu: u16) {
+        let Some(excess) = self.excess.get_mut(&(zone, cpu)) else { return };
+        let Machine { table, linux, .. } = &mut self.machine;
+        let batch = match excess.batches {
+            0 | 1 => excess.frames,
+            _ => excess.frames.min(linux.pageset(zone).batch.max(1)),
+        };
+        excess.frames -= batch;
+        excess.batches = excess.batches.saturating_sub(1);
+        linux.drain_by_batch(table, zone, cpu, batch);
     }
 
     fn request(

@@ -75,7 +75,8 @@ pub enum Step {
     Pagesets(Vec<Pageset>),
     /// The watermarks change, zone by zone.
     Watermarks(Vec<Watermarks>),
-    /// The high mark of one CPU's lists for a zone goes down as statistics are updated.
+    /// The high mark of one CPU's lists for a zone goes down as statistics are updated. What is too
+    /// much then goes back in batches; in between, other CPUs use the free lists.
     Decay {
         /// The zone, by its place in the layout.
         zone: usize,
@@ -83,6 +84,15 @@ pub enum Step {
         cpu: u16,
         /// The kernel's numbers just before, by their place in the recording.
         reading: usize,
+        /// The batches that go back with a [`Step::DrainBatch`] each; if none, all goes back now.
+        batches: u32,
+    },
+    /// A batch goes back of what an update of statistics found to be too much.
+    DrainBatch {
+        /// The zone, by its place in the layout.
+        zone: usize,
+        /// The CPU.
+        cpu: u16,
     },
     /// The high mark of one CPU's lists for a zone went down, as a drain without a free shows, before
     /// the record has the kernel's numbers.

@@ -211,18 +211,18 @@ impl Linux {
         self.zones[zone].plan_free(&config, order, cpu)
     }
 
-    /// Lowers the high mark of one CPU's lists and drains nothing.
-    pub fn lower_high(&mut self, zone: usize, cpu: u16) {
+    /// Lowers the high mark of one CPU's lists as an update of statistics does (`decay_pcp_high`).
+    /// Returns how many frames are too many then, and go back next.
+    pub fn lower_high(&mut self, zone: usize, cpu: u16) -> u32 {
         let limits = self.zones[zone].pageset;
         let pages = self.zones[zone].per_cpu_pages(cpu);
-        pages.tuning.decay(limits, pages.count);
+        pages.tuning.decay(limits, pages.count)
     }
 
-    /// Lowers the high mark of one CPU's lists, and gives back what is too much then
-    /// (`decay_pcp_high`).
-    pub fn decay(&mut self, table: &mut FrameTable, zone: usize, cpu: u16) {
+    /// Gives frames of one CPU's lists back, a batch at a time.
+    pub fn drain_by_batch(&mut self, table: &mut FrameTable, zone: usize, cpu: u16, frames: u32) {
         let (zone, mut context) = self.at(table, zone);
-        zone.decay(&mut context, cpu);
+        zone.drain_by_batch(&mut context, cpu, frames);
     }
 
     /// Lowers the high mark of one CPU's lists to a given one, and gives back what is too much then.

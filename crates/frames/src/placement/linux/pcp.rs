@@ -277,15 +277,6 @@ impl LinuxZone {
         }
     }
 
-    /// Lowers the high mark of a CPU's lists, and drains what is then too much, batch by batch
-    /// (`decay_pcp_high`).
-    pub(super) fn decay(&mut self, context: &mut Context<'_>, cpu: u16) {
-        let limits = self.pageset;
-        let pages = self.per_cpu_pages(cpu);
-        let frames = pages.tuning.decay(limits, pages.count);
-        self.drain_by_batch(context, cpu, frames);
-    }
-
     /// Sets the high mark of a CPU's lists and drains what is then too much.
     pub(super) fn lower_to(&mut self, context: &mut Context<'_>, cpu: u16, high: u32) {
         let pages = self.per_cpu_pages(cpu);
@@ -301,7 +292,8 @@ impl LinuxZone {
         self.drain_frames(context, frames, cpu, 0);
     }
 
-    fn drain_by_batch(&mut self, context: &mut Context<'_>, cpu: u16, mut frames: u32) {
+    /// Gives frames of a CPU's lists back, a batch at a time (`decay_pcp_high`).
+    pub(super) fn drain_by_batch(&mut self, context: &mut Context<'_>, cpu: u16, mut frames: u32) {
         let limits = self.pageset;
         while frames > 0 && self.per_cpu[usize::from(cpu)].count > 0 {
             let part = frames.min(limits.batch.max(1));

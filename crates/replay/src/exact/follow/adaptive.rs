@@ -263,14 +263,44 @@ impl Follow<'_> {
                 freed_larger: lists.freed_larger,
             },
         );
-        self.machine.linux.lower_high(zone, cpu);
-        let high = u64::from(self.machine.linux.tuning(zone, cpu).high);
-        let left = self.machine.linux.cached_count(zone, cpu).saturating_sub(high) as i64;
-        self.cpus[usize::from(cpu)].drains = match left {
-            1.. => Drains { thread: None, zone, left },
-            _ => Drains::default(),
+        let excess = self.machine.linux.lower_high(zone, cpu);
+        self.cpus[usize::from(cpu)].drains = match excess {
+            0 => Drains::default(),
+            _ => Drains { thread: None, zone, left: excess.into() },
         };
-        self.script(Moment::at(index), Step::Decay { zone, cpu, reading });
+        let drained = self.drained_batches(index, zone, excess);
+        let batches = drained.len() as u32;
+        self.script(Moment::at(index), Step::Decay { zone, cpu, reading, batches });
+        for began in drained {
+            self.script(Moment::at(began), Step::DrainBatch { zone, cpu });
+        }
+    }
+
+    /// The acts with which an update of statistics begins to drain a batch each: it holds the lock of
+    /// the free lists for one. In between, interrupts may free.
+    fn drained_batches(&self, index: usize, zone: usize, excess: u32) -> Vec<usize> {
+        let batch = self.machine.linux.pageset(zone).batch.max(1);
+        let update = self.recording.acts[index];
+        let own = |act: &Act| (act.cpu, act.thread) == (update.cpu, update.thread);
+        let (mut began, mut left, mut of_batch) = (Vec::new(), excess, 0);
+        let later = self.recording.acts.iter().enumerate().skip(index + 1).take(PREEMPTED);
+        for (at, act) in later.filter(|(_, act)| own(act)) {
+            if left == 0 && of_batch <= 0 {
+                break;
+            }
+            match act.action {
+                Action::Drain(_) if self.machine.linux.zone_index(act.frame) == zone => {}
+                Action::Free | Action::Listed | Action::PastLists { .. } => continue,
+                _ => break,
+            }
+            if of_batch <= 0 {
+                began.push(at);
+                of_batch = i64::from(left.min(batch));
+                left -= left.min(batch);
+            }
+            of_batch -= act.order.frames() as i64;
+        }
+        began
     }
 
     /// Takes the head of a list before an update of statistics that found the lists without it: the

@@ -4,7 +4,7 @@ use prairie_frames::placement::linux::{Pageset, Tuning};
 use prairie_frames::{Frame, MigrateType, Order};
 
 use super::late::PREEMPTED;
-use super::{Bulk, Drains, Follow};
+use super::{Bulk, Drains, Follow, NEVER};
 use crate::exact::act::{Act, Action};
 use crate::exact::script::Moment;
 use crate::exact::step::Step;
@@ -326,6 +326,30 @@ impl Follow<'_> {
         }
     }
 
+    /// Takes a block before a free that finds the lists full with it, and does not drain: a thread has
+    /// taken the block, before others were freed to the head of its list, and logs it as the next
+    /// allocation on the CPU.
+    fn take_before_free(&mut self, index: usize, cpu: u16, zone: usize) {
+        let soon = self.recording.acts.iter().enumerate().skip(index + 1).take(PREEMPTED);
+        let allocates = |act: &Act| act.cpu == cpu && matches!(act.action, Action::Alloc(..));
+        let Some((at, act)) = soon.into_iter().find(|(_, act)| allocates(act)) else { return };
+        let Action::Alloc(migrate_type, _) = act.action else { return };
+        let (frame, order, before) = (act.frame, act.order, self.before_by_thread[at]);
+        let lists = &self.machine.linux;
+        let list = || lists.cached(zone, cpu, order, migrate_type);
+        let came = |frame: Frame| self.entered[frame.index()].0;
+        let ahead = || list().take_while(|&listed| listed != frame);
+        if lists.zone_index(frame) == zone
+            && list().any(|listed| listed == frame)
+            && ahead().all(|listed| came(listed) > came(frame))
+        {
+            let first = ahead().map(|listed| came(listed) as usize).min().unwrap_or(index);
+            if before == NEVER || (before as usize) < first {
+                self.take_early(frame, Moment::before(first));
+            }
+        }
+    }
+
     /// Handles a drain of lists without a free: statistics were updated before the record has the
     /// kernel's numbers. From then on the frames that remain are the high mark, unless none remain.
     pub(super) fn check_decay(&mut self, index: usize, act: &Act) {
@@ -393,7 +417,12 @@ impl Follow<'_> {
         let zone = self.machine.linux.zone_index(act.frame);
         let count = self.machine.linux.cached_count(zone, act.cpu);
         let before = self.machine.linux.tuning(zone, act.cpu);
-        let frames = self.machine.linux.plan_free(zone, act.cpu, act.order);
+        let mut frames = self.machine.linux.plan_free(zone, act.cpu, act.order);
+        if frames > 0 && !drains && index > self.bulk_from {
+            self.machine.linux.set_tuning(zone, act.cpu, before);
+            self.take_before_free(index, act.cpu, zone);
+            frames = self.machine.linux.plan_free(zone, act.cpu, act.order);
+        }
         if drains {
             let (thread, left) = (Some(act.thread), i64::from(frames));
             self.cpus[usize::from(act.cpu)].drains = Drains { thread, zone, left };

@@ -90,6 +90,9 @@ pub enum Action {
     /// A frame was freed as part of a larger block, which a later act frees, of an act that names no
     /// block.
     Joined,
+    /// A free was logged of a frame that compaction keeps ([`kept`](super::kept)), of an act that names
+    /// no block.
+    Kept,
     /// Frames were taken from a per-CPU list without an event of their own, of an act that names no
     /// block.
     Bulk {

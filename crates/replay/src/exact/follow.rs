@@ -374,6 +374,7 @@ impl Follow<'_> {
             Action::Snapshot(_, Edge::Begin)
             | Action::CompactMemory
             | Action::Joined
+            | Action::Kept
             | Action::Refused(..) => {}
         }
     }

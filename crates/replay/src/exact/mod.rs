@@ -21,6 +21,7 @@ pub mod differences;
 pub mod driven;
 pub mod follow;
 pub mod joined;
+pub mod kept;
 pub mod limits;
 pub mod lost;
 pub mod machine;

@@ -12,7 +12,7 @@ use super::marks::{Mark, Told};
 use super::probes::{ListReading, ProbeReading};
 use super::snapshot::Snapshot;
 use super::threads::By;
-use super::{at_once, joined, lost};
+use super::{at_once, joined, kept, lost};
 use crate::initial_state::zone_spans;
 
 /// A recording from boot.
@@ -163,6 +163,7 @@ impl Recording {
     /// Corrects what the order of events gets wrong, or leaves out.
     fn correct(&mut self) {
         let frames = self.layout.frames() as usize;
+        kept::mark(&mut self.acts, self.version, self.lists_from, frames);
         if self.version >= joined::RUNS {
             let until = self.lists_from.unwrap_or(self.acts.len());
             joined::join(&mut self.acts, until, frames);

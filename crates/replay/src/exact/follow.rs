@@ -3,6 +3,7 @@
 //! what left no event, and writes it all down as a [`Script`].
 
 mod adaptive;
+mod captured;
 mod compacted;
 mod given;
 mod interrupts;
@@ -191,6 +192,10 @@ struct Follow<'a> {
     /// The last allocation of the same thread, begun or logged, before each act. What an interrupt
     /// frees does not count.
     before_by_thread: Vec<u32>,
+    /// For each act, the allocation of a block that its thread captures as it compacts.
+    captures: Vec<u32>,
+    /// Such allocations whose block was captured.
+    captured: HashSet<u32>,
     /// Blocks whose allocation was logged after later ones, until then.
     early: HashSet<Frame>,
     /// Allocations that were logged late, by the act that logs them: when the block was taken.
@@ -261,6 +266,8 @@ fn follow_once(
         cpus: vec![Cpu::default(); recording.cpus.into()],
         direct: HashMap::new(),
         before_by_thread: before_by_thread(&recording.acts),
+        captures: captured::captures(&recording.acts, frames),
+        captured: HashSet::new(),
         early: HashSet::new(),
         taken_before: HashMap::new(),
         begun: HashSet::new(),

@@ -360,6 +360,11 @@ impl Recording {
         let Action::Fallback { wanted, found, change_ownership, .. } = fallback else { return };
         let (cpu, time_ns) = (event.cpu, event.time_ns);
         let place = (cpu, event.pid);
+        // A block so large is always claimed: this one is of another type than the request that
+        // captures it, and was on no list (`compaction_capture`).
+        if !change_ownership && found >= Order::HUGE {
+            return;
+        }
         if change_ownership && found < Order::HUGE {
             let told = self.acts.iter().rposition(|act| act.cpu == cpu && !act.is_aside());
             let at = told.filter(|&at| {

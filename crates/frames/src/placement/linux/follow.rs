@@ -102,6 +102,25 @@ impl Linux {
         zone.free_one(&mut context, frame, order, migrate_type, end);
     }
 
+    /// Frees a block that is on no list into the lists of a type, unless that completes a block of a
+    /// `wanted` order: then it is returned, and on no list (`compaction_capture`).
+    pub fn give_or_capture(
+        &mut self,
+        table: &mut FrameTable,
+        ((frame, order), migrate_type, end): ((Frame, Order), MigrateType, Option<End>),
+        wanted: Order,
+    ) -> Option<Frame> {
+        let zone = self.zone_of(frame);
+        let (zone, mut context) = self.at(table, zone);
+        let smaller = |_: &FrameTable, _, order| order < wanted;
+        let (frame, order) = zone.area.merge(context.table, frame, order, smaller);
+        if order == wanted {
+            return Some(frame);
+        }
+        zone.free_one(&mut context, frame, order, migrate_type, end);
+        None
+    }
+
     /// Cuts a block out of the free block that contains it, whichever that is; the rest stays on
     /// the same list, in the largest pieces that fit. False if not all of it is in one free block.
     pub fn carve(&mut self, table: &mut FrameTable, frame: Frame, order: Order) -> bool {

@@ -55,7 +55,7 @@ impl Follow<'_> {
         self.result.hidden.exact_tails += u64::from(within);
         self.result.hidden.direct_frees += u64::from(!within && goes_through_cpu(order));
         self.result.odd.freed_free += u64::from(self.machine.claim(frame, order));
-        self.machine.linux.give_to_lists(&mut self.machine.table, frame, order, stored, end);
+        self.give(index, (frame, order), stored, end);
         self.script(Moment::at(index), Step::FreeDirect { frame, order, end });
     }
 
@@ -87,7 +87,7 @@ impl Follow<'_> {
         let stored = self.machine.linux.pageblock_type(frame);
         let end = to_tail.then_some(End::Tail);
         self.result.odd.freed_free += u64::from(self.machine.claim(frame, order));
-        self.machine.linux.give_to_lists(&mut self.machine.table, frame, order, stored, end);
+        self.give(index, (frame, order), stored, end);
         self.script(Moment::at(index), Step::FreeDirect { frame, order, end });
     }
 
@@ -182,6 +182,6 @@ impl Follow<'_> {
             self.clear_tail(frame, order, cpu);
             self.uncache(frame, cpu);
         }
-        self.machine.linux.give_to_lists(&mut self.machine.table, frame, order, migrate_type, None);
+        self.give(index, (frame, order), migrate_type, None);
     }
 }

@@ -10,6 +10,7 @@ mod interrupts;
 mod late;
 mod taken;
 mod unseen;
+mod updates;
 
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;

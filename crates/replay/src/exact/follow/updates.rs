@@ -1,0 +1,159 @@
+//! Updates of statistics, which lower the high marks of per-CPU lists and drain them.
+
+use prairie_frames::placement::linux::Tuning;
+use prairie_frames::{Frame, Order};
+
+use super::late::PREEMPTED;
+use super::{Drains, Follow};
+use crate::exact::act::{Act, Action};
+use crate::exact::script::Moment;
+use crate::exact::step::Step;
+
+impl Follow<'_> {
+    /// Statistics are updated. Where the lists hold more than the kernel's number, frames left them
+    /// unseen. Once the record names what is allocated in bulk, there are no such frames: a thread
+    /// that took one was preempted before it logged that.
+    pub(super) fn decay(&mut self, index: usize, cpu: u16, reading: usize) {
+        let Some(&(zone, lists)) = self.recording.readings.get(reading) else { return };
+        self.end_bulk(cpu);
+        let count = self.machine.linux.cached_count(zone, cpu);
+        if count > u64::from(lists.count) && index <= self.bulk_from {
+            self.clear_heads(index, cpu, zone, count - u64::from(lists.count));
+        } else if count > u64::from(lists.count) {
+            self.take_before_update(index, cpu, zone, count - u64::from(lists.count));
+        }
+        self.machine.linux.set_tuning(
+            zone,
+            cpu,
+            Tuning {
+                high: lists.high,
+                free_count: lists.free_count,
+                alloc_factor: lists.alloc_factor,
+                freed_larger: lists.freed_larger,
+            },
+        );
+        let excess = self.machine.linux.lower_high(zone, cpu);
+        self.cpus[usize::from(cpu)].drains = match excess {
+            0 => Drains::default(),
+            _ => Drains { thread: None, zone, left: excess.into() },
+        };
+        let drained = self.drained_batches(index, zone, excess);
+        let batches = drained.len() as u32;
+        self.script(Moment::at(index), Step::Decay { zone, cpu, reading, batches });
+        for began in drained {
+            self.script(Moment::at(began), Step::DrainBatch { zone, cpu });
+        }
+    }
+
+    /// The acts with which an update of statistics begins to drain a batch each: it holds the lock of
+    /// the free lists for one. In between, interrupts may free.
+    fn drained_batches(&self, index: usize, zone: usize, excess: u32) -> Vec<usize> {
+        let batch = self.machine.linux.pageset(zone).batch.max(1);
+        let update = self.recording.acts[index];
+        let own = |act: &Act| (act.cpu, act.thread) == (update.cpu, update.thread);
+        let (mut began, mut left, mut of_batch) = (Vec::new(), excess, 0);
+        let later = self.recording.acts.iter().enumerate().skip(index + 1).take(PREEMPTED);
+        for (at, act) in later.filter(|(_, act)| own(act)) {
+            if left == 0 && of_batch <= 0 {
+                break;
+            }
+            match act.action {
+                Action::Drain(_) if self.machine.linux.zone_index(act.frame) == zone => {}
+                Action::Free | Action::Listed | Action::PastLists { .. } => continue,
+                _ => break,
+            }
+            if of_batch <= 0 {
+                began.push(at);
+                of_batch = i64::from(left.min(batch));
+                left -= left.min(batch);
+            }
+            of_batch -= act.order.frames() as i64;
+        }
+        began
+    }
+
+    /// Takes the head of a list before an update of statistics that found the lists without it: the
+    /// update preempted a thread that had taken the block and logs it as soon as it runs again.
+    fn take_before_update(&mut self, index: usize, cpu: u16, zone: usize, surplus: u64) {
+        let acts = &self.recording.acts;
+        let thread = acts[index].thread;
+        let soon = acts[index + 1..].iter().take(PREEMPTED);
+        let mut later = soon.filter(|later| later.cpu == cpu);
+        let next = later.find(|later| {
+            later.frame != Frame::NONE && !later.is_aside() && later.thread != thread
+        });
+        let Some(&Act { frame, order, action: Action::Alloc(migrate_type, _), .. }) = next else {
+            return;
+        };
+        let lists = &self.machine.linux;
+        if order.frames() == surplus
+            && lists.zone_index(frame) == zone
+            && lists.cached(zone, cpu, order, migrate_type).next() == Some(frame)
+            && self.is_logged_late(frame, index)
+        {
+            self.take_early(frame, Moment::before(index));
+        }
+    }
+
+    /// Handles a drain of lists without a free: statistics were updated before the record has the
+    /// kernel's numbers. From then on the frames that remain are the high mark, unless none remain.
+    pub(super) fn check_decay(&mut self, index: usize, act: &Act) {
+        let zone = self.machine.linux.zone_index(act.frame);
+        let drains = &mut self.cpus[usize::from(act.cpu)].drains;
+        // Lists for several zones may be drained one after another.
+        let goes_on = *drains != Drains::default() && drains.zone == zone;
+        let left = if goes_on { drains.left } else { 0 } - act.order.frames() as i64;
+        *drains = Drains { thread: Some(act.thread), zone, left };
+        let entered = self.recording.acts.get(self.entered[act.frame.index()].0 as usize);
+        let own = entered.is_some_and(|entered| entered.cpu == act.cpu);
+        if goes_on || self.stages.is_boot() || !own {
+            return;
+        }
+        let (mut at, mut drained, mut last) = (index, act.order.frames(), act.order.frames());
+        while let Some(next) = self.next_act_on_cpu(at)
+            && matches!(next.action, Action::Drain(_))
+            && self.machine.linux.zone_index(next.frame) == zone
+            && !self.is_updated(at)
+        {
+            last = next.order.frames();
+            drained += last;
+            at = self.next_on_cpu[at] as usize;
+        }
+        let cpu = act.cpu;
+        let count = self.machine.linux.cached_count(zone, cpu);
+        let zones = self.recording.layout.zones();
+        let several_nodes = zones.iter().any(|zone| zone.span.node != zones[0].span.node);
+        let batch = count.min(self.stages.pageset(zone).batch.into());
+        // The last block may be larger than what is left of the batch.
+        if several_nodes && (drained - last + 1..=drained).contains(&batch) {
+            return self.script(Moment::before(index), Step::DrainRemote { zone, cpu });
+        }
+        let left = count.saturating_sub(drained);
+        if left > 0 && self.adaptive {
+            let high = u32::try_from(left).unwrap_or(u32::MAX);
+            let tuning = self.machine.linux.tuning(zone, cpu);
+            self.machine.linux.set_tuning(zone, cpu, Tuning { high, ..tuning });
+            self.script(Moment::before(index), Step::Lower { zone, cpu, high });
+        }
+    }
+
+    /// Whether the kernel's numbers follow an act before the next one on its CPU: that drains for
+    /// another update of statistics.
+    fn is_updated(&self, index: usize) -> bool {
+        let cpu = self.recording.acts[index].cpu;
+        let mut between = self.recording.acts[index + 1..self.next_on_cpu[index] as usize].iter();
+        between.any(|act| act.cpu == cpu && matches!(act.action, Action::Decay(_)))
+    }
+
+    /// Takes frames unseen from the heads of a CPU's lists, since there are fewer than it seems.
+    fn clear_heads(&mut self, index: usize, cpu: u16, zone: usize, mut surplus: u64) {
+        for migrate_type in super::unseen::TYPES {
+            while surplus > 0 {
+                let head = self.machine.linux.cached(zone, cpu, Order::BASE, migrate_type).next();
+                let Some(frame) = head.filter(|&frame| self.is_silent(frame)) else { break };
+                self.take_silently(frame, Moment::before(index), true);
+                surplus -= 1;
+            }
+        }
+    }
+}

@@ -1,8 +1,8 @@
 //! Frames that compaction takes back.
 //!
-//! Since 6.9 compaction prepares a frame that it isolated, and moved nothing into, as one that is
-//! freed (`compaction_free`). That logs `mm_page_free`, but the frame goes to compaction's own list. A
-//! free that compaction is done with the frame looks the same; then the frame comes to a list.
+//! Since 6.9 compaction logs `mm_page_free` of a target that nothing moved into, and puts it back on a
+//! list of its own (`compaction_free`). When compaction gives such a frame up, it logs the same again,
+//! and the frame then comes to a list.
 
 use std::collections::HashSet;
 

@@ -225,10 +225,10 @@ vm-record-sizes: build ## Record stock kernels (KERNEL=6.12) on two NUMA nodes a
 	    $$PRAIRIE replay $$folder/trace.parquet --against $$folder; \
 	done
 
-vm-record-late: build ## Record stock kernels (KERNEL=6.12) on two NUMA nodes, with a compiler at work, and without KASLR, and replay all
+vm-record-late: build ## Record stock kernels (KERNEL=6.12) on two NUMA nodes, with two zones, with a compiler at work, and without KASLR, and replay all
 	@scripts/need qemu cc
 	@set -e; export PRAIRIE=$(abspath $(PRAIRIE)); kernel=$(or $(KERNEL),6.1); \
-	for record in 'nodes:files:--cpus 2 --nodes 2 --memory 1G' 'compile:compile:--memory 768M' 'nokaslr:files:--memory 640M --append nokaslr'; do \
+	for record in 'nodes:files:--cpus 2 --nodes 2 --memory 1G' 'zones:files:--memory 768M --low 384M' 'compile:compile:--memory 768M' 'nokaslr:files:--memory 640M --append nokaslr'; do \
 	    name=$${record%%:*}; options=$${record##*:}; work=$${record#*:}; work=$${work%%:*}; \
 	    folder=$(TARGET)/recordings-late/$$kernel-$$name; \
 	    vm/record --kernel $$kernel --timeout 900 $$options $$work $$folder; \

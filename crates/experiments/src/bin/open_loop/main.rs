@@ -3,12 +3,13 @@
 //! ```text
 //! open_loop redis SOCKET KEYS BYTES REQUESTED EXPONENT RATE SECONDS SHIFT SEED
 //! open_loop http=FOLDER SOCKET ...
+//! open_loop postgres SOCKET ...
 //! ```
 //!
 //! First KEYS get values of BYTES, half of each noise, and the line `ready` is printed. The keys of an
-//! HTTP server are files in FOLDER, each of which is requested once before. Only
-//! REQUESTED of them are read: the k-th most popular with a chance of k to the power of -EXPONENT
-//! (Zipf's law). Popularity is spread over all memory. At SHIFT seconds the keys move up by half of
+//! HTTP server are files in FOLDER, each of which is requested once before; those of PostgreSQL are the
+//! primary key of a table. Only REQUESTED of them are read: the k-th most popular with a chance of k to
+//! the power of -EXPONENT (Zipf's law). Popularity is spread over all memory. At SHIFT seconds the keys move up by half of
 //! REQUESTED: the unpopular half becomes the popular one, and unread keys become the unpopular one.
 //!
 //! RATE requests a second arrive at random (a Poisson process), by SEED. A time is that from the
@@ -16,6 +17,7 @@
 //! line is printed for each: the second of its arrival, and the time in nanoseconds.
 
 mod http;
+mod postgres;
 mod redis;
 mod service;
 
@@ -27,14 +29,19 @@ use std::time::{Duration, Instant};
 use experiments::load::{Noise, gcd};
 
 use http::Http;
+use postgres::Postgres;
 use redis::Redis;
 use service::Service;
 
 fn service(name: &str, socket: &str) -> io::Result<Box<dyn Service>> {
     Ok(match name.split_once('=') {
         None if name == "redis" => Box::new(Redis::open(socket)?),
+        None if name == "postgres" => Box::new(Postgres::open(socket)?),
         Some(("http", folder)) => Box::new(Http::open(socket, folder.into())?),
-        _ => return Err(io::Error::other(format!("{name} is neither redis nor http=FOLDER"))),
+        _ => {
+            let expected = "expected redis, http=FOLDER, or postgres";
+            return Err(io::Error::other(format!("{name}: unknown service, {expected}")));
+        }
     })
 }
 

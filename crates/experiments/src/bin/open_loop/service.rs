@@ -17,7 +17,7 @@ pub trait Service {
     fn answer(&mut self) -> io::Result<usize>;
 }
 
-/// A connection to a service of lines and values.
+/// A connection to a service.
 pub struct Connection {
     stream: BufReader<UnixStream>,
     line: String,
@@ -27,8 +27,13 @@ pub struct Connection {
 impl Connection {
     /// Connects to a socket.
     pub fn open(socket: &str) -> io::Result<Connection> {
-        let stream = BufReader::with_capacity(1 << 16, UnixStream::connect(socket)?);
-        Ok(Connection { stream, line: String::new(), value: Vec::new() })
+        Ok(Connection::new(UnixStream::connect(socket)?))
+    }
+
+    /// Over a stream.
+    pub fn new(stream: UnixStream) -> Connection {
+        let stream = BufReader::with_capacity(1 << 16, stream);
+        Connection { stream, line: String::new(), value: Vec::new() }
     }
 
     /// Sends a request.
@@ -45,10 +50,11 @@ impl Connection {
         Ok(self.line.trim_end())
     }
 
-    /// Reads the `len` bytes that follow.
-    pub fn read(&mut self, len: usize) -> io::Result<()> {
+    /// The `len` bytes that follow.
+    pub fn read(&mut self, len: usize) -> io::Result<&[u8]> {
         self.value.resize(len, 0);
-        self.stream.read_exact(&mut self.value)
+        self.stream.read_exact(&mut self.value)?;
+        Ok(&self.value)
     }
 }
 

@@ -8,12 +8,17 @@
 # redis-zipf  the same, all of them requested by Zipf's law: no memory is cold
 # nginx       80,000 files of 16,000 bytes in the page cache, requested as in redis
 # nginx-zipf  the same, requested as in redis-zipf
+# postgres    a table of 80,000 values of 16,000 bytes, of which 32,000 are requested by Zipf's law, twice
+#             the buffers of 256 MiB; 16,000 of them are others from 780 s on
+# postgres-zipf  the same, requested as in redis-zipf
 #
-# 200 requests a second arrive at random times for 15 minutes, and times count from the arrival.
+# 200 requests a second, or 50 queries, arrive at random times for 15 minutes, and times count from the
+# arrival.
 # Beside each runs a sidecar of 64 MiB, of which 48 are cold. 4 GiB, Linux 6.12, zswap with lz4 before
 # persistent memory, time counted: runs repeat. SEEDS (1) decide arrivals and requests, the same without
 # and with the daemon; SERVICES and AGENTS (none prairie) name what is run. The daemon has the cpu.weight
-# of its unit, 1; prairie-unweighted has 100, as the service has. Needs Debian's redis-server and nginx.
+# of its unit, 1; prairie-unweighted has 100, as the service has. Needs Debian's redis-server, nginx,
+# and postgresql.
 # FOLDER keeps the output of the runs, each of which takes five to ten minutes of CPU time; a run that is there
 # is not repeated. Prints a Markdown table.
 set -eu
@@ -46,6 +51,12 @@ run() {
     case $1 in
     redis*) needs="--program redis-server" ;;
     nginx*) needs="--program nginx --program mkfs.ext4 --file vm/offload/nginx.conf --pmem 2G --module ext4" ;;
+    postgres*)
+        folder=$(find /usr/lib/postgresql -mindepth 1 -maxdepth 1 | sort -V | tail -n 1)
+        needs="--program $folder/bin/postgres --program $folder/bin/initdb --program $folder/lib/plpgsql.so
+            --program $folder/lib/dict_snowball.so --file /usr/share/postgresql/${folder##*/}:share-postgresql
+            --file vm/offload/postgresql.conf --program mkfs.ext4 --pmem 3G --module ext4"
+        ;;
     esac
     # shellcheck disable=SC2086 # options
     vm/run --kernel 6.12 --counted --memory 4G --pmem 2G --module nfit --module nd_pmem --module lz4 \

@@ -15,6 +15,14 @@ case $AGENT in
 *) echo 1 >agent/cpu.weight ;;
 esac
 
+# disk FOLDER: mounts an empty file system on the second persistent memory.
+disk() {
+    mkdir -p $1
+    mkfs.ext4 -q -N 100000 /dev/pmem1 >$OUT/service 2>&1
+    mount -t ext4 -o noatime /dev/pmem1 $1
+}
+
+socket=/tmp/socket ready="[ -S /tmp/socket ]"
 case $service in
 redis*)
     protocol=redis
@@ -22,24 +30,43 @@ redis*)
     ;;
 nginx*)
     protocol=http=/tmp/files
-    mkdir -p /tmp/files /etc /var/lib/nginx /var/log/nginx
+    mkdir -p /etc /var/lib/nginx /var/log/nginx
     echo root:x:0:0::/:/bin/sh >/etc/passwd
     echo root:x:0: >/etc/group
-    mkfs.ext4 -q -N 100000 /dev/pmem1 >$OUT/service 2>&1
-    mount -t ext4 -o noatime /dev/pmem1 /tmp/files
+    disk /tmp/files
     (echo 0 >w/cgroup.procs && exec nginx -c /in/nginx.conf) >>$OUT/service 2>&1 &
+    ;;
+postgres*)
+    # A query takes four times as long as a request to Redis, so the CPU is as busy as with it.
+    protocol=postgres socket=/tmp/postgres/.s.PGSQL.5432 RATE=50
+    ready="grep -qs ready /tmp/postgres/data/postmaster.pid"
+    bin=$(echo /usr/lib/postgresql/*/bin)
+    version=${bin%/bin} version=${version##*/}
+    mkdir -p /etc /usr/share/postgresql
+    ln -s /in/share-postgresql /usr/share/postgresql/$version
+    # The server refuses to run as root.
+    printf '%s\n' root:x:0:0::/:/bin/sh postgres:x:1:1::/tmp/postgres:/bin/sh >/etc/passwd
+    printf '%s\n' root:x:0: postgres:x:1: >/etc/group
+    chmod 1777 /dev/shm
+    disk /tmp/postgres
+    chown postgres:postgres /tmp/postgres
+    su postgres -c "$bin/initdb -D /tmp/postgres/data -A trust -E SQL_ASCII --no-locale" >>$OUT/service 2>&1
+    cp /in/postgresql.conf /tmp/postgres/data
+    (echo 0 >w/cgroup.procs && exec su postgres -c "exec $bin/postgres -D /tmp/postgres/data") >>$OUT/service 2>&1 &
     ;;
 esac
 server=$!
-while [ ! -S /tmp/socket ]; do
+until $ready; do
     kill -0 $server || exit 1
     sleep 1
 done
 case $service in
 *-zipf) requested=80000 SHIFT=$SECONDS ;;
+# 512 MB, twice the buffers.
+postgres) requested=32000 ;;
 *) requested=5000 ;;
 esac
-/in/bin/open_loop $protocol /tmp/socket 80000 16000 $requested 0.99 $RATE $SECONDS $SHIFT $seed >$OUT/times 2>$OUT/client &
+/in/bin/open_loop $protocol $socket 80000 16000 $requested 0.99 $RATE $SECONDS $SHIFT $seed >$OUT/times 2>$OUT/client &
 load=$!
 while [ ! -s $OUT/times ]; do sleep 1; done
 (echo 0 >s/cgroup.procs && exec /in/bin/paced 8 8 48 $SECONDS) >$OUT/paced 2>&1 &

@@ -92,6 +92,8 @@ pub struct Daemon {
     pause_until: Duration,
     oom_before: Option<u64>,
     leases_failed: bool,
+    /// `watermark_scale_factor` was set by others.
+    factor_is_theirs: bool,
     /// `min_free_kbytes` before the first operation: the kernel recomputes it at each.
     min_free_before: Option<Value>,
     recent: VecDeque<String>,
@@ -168,6 +170,7 @@ impl Daemon {
             pause_until: Duration::ZERO,
             oom_before: None,
             leases_failed: false,
+            factor_is_theirs: false,
             min_free_before,
             recent: VecDeque::new(),
             denied: false,

@@ -11,6 +11,7 @@
 mod evacuation;
 mod grow;
 mod node;
+mod room;
 mod shrink;
 mod words;
 

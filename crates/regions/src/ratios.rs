@@ -99,13 +99,10 @@ pub fn min_free_kib(setting: MinFree, now_kib: u64, nodes: &[NodeSample]) -> Opt
     }
 }
 
-/// `watermark_scale_factor` (10,000ths of a zone between its watermarks) with which kswapd frees a
-/// block and an eighth in the movable zone, from what it is; nothing where it may stay. Moving a
-/// block's contents there then waits for no reclaim.
-pub fn scale_factor(now: u64, block_frames: u64, nodes: &[NodeSample]) -> Option<u64> {
-    // Kswapd stops at the high watermark, which is twice that share above the least one.
-    let half = (block_frames + block_frames / 8) / 2;
-    let of = |node: &NodeSample| (half * 10_000).div_ceil(node.movable.managed.max(1));
+/// `watermark_scale_factor` (10,000ths of a zone between its watermarks) with which the watermarks of
+/// the movable zones are `distance` frames apart, from what it is; nothing where it may stay.
+pub fn scale_factor(now: u64, distance: u64, nodes: &[NodeSample]) -> Option<u64> {
+    let of = |node: &NodeSample| (distance * 10_000).div_ceil(node.movable.managed.max(1));
     let with_movable = nodes.iter().filter(|node| node.movable.managed > 0);
     let wanted = with_movable.map(of).max()?.min(MOST_SCALE);
     (wanted > now).then_some(wanted)
@@ -161,15 +158,19 @@ mod tests {
     }
 
     #[test]
-    fn kswapd_frees_a_block_before_it_is_emptied() {
-        let block = 128 * MIB;
-        let of = |movable, now| scale_factor(now, block, &[node(256 * MIB, 640 * MIB, movable)]);
+    fn watermarks_are_as_far_apart_as_they_have_to_be() {
+        // Twice this is a block and an eighth.
+        let distance = 72 * MIB;
+        let of = |movable, now| scale_factor(now, distance, &[node(256 * MIB, 640 * MIB, movable)]);
         assert_eq!(of(3200 * MIB, 10), Some(225), "72 MiB of 3200");
         assert_eq!(of(3200 * MIB, 300), None, "never lowered");
         assert_eq!(of(64_000 * MIB, 10), Some(12));
         assert_eq!(of(256 * MIB, 10), Some(MOST_SCALE));
         assert_eq!(of(0, 10), None);
-        assert_eq!(scale_factor(10, block, &[]), None);
+        assert_eq!(scale_factor(10, distance, &[]), None);
+        let small = |movable| scale_factor(10, 16 * MIB, &[node(256 * MIB, 640 * MIB, movable)]);
+        assert_eq!(small(3200 * MIB), Some(50));
+        assert_eq!(small(16_000 * MIB), None, "the kernel's own distance is enough");
     }
 
     #[test]

@@ -16,7 +16,7 @@ pub enum Setting {
     LowmemReserveRatio,
     /// `vm.min_free_kbytes`.
     MinFreeKbytes,
-    /// `vm.watermark_scale_factor`, while the kernel region is about to grow.
+    /// `vm.watermark_scale_factor`: room for compaction, and for what a growth moves.
     WatermarkScaleFactor,
     /// `vm.movable_gigantic_pages`, while gigantic pages are taken.
     MovableGiganticPages,

@@ -57,30 +57,47 @@ impl Daemon {
             }
         }
         if settings.make_room != MakeRoom::Off {
-            let nodes: Vec<_> = reserves.iter().map(|(node, _)| *node).collect();
-            let wanted = self.reclaim().is_none() && self.policy.makes_room(now);
-            self.make_room(&roots, &nodes, wanted)?;
+            let distance = self.policy.watermark_distance(now, self.reclaim().is_none());
+            if let Some(distance) = distance {
+                let nodes: Vec<_> = reserves.iter().map(|(node, _)| *node).collect();
+                self.part_watermarks(&roots, &nodes, distance)?;
+            }
         }
         Ok(())
     }
 
-    /// Has kswapd free a block in the movable zone as long as that is `wanted`. Kernels before 4.6
-    /// have no such setting.
-    fn make_room(&mut self, roots: &Roots, nodes: &[NodeSample], wanted: bool) -> io::Result<()> {
+    /// Keeps the watermarks of the movable zones `distance` frames apart. What others set is left
+    /// alone from then on. Kernels before 4.6 have no such setting.
+    fn part_watermarks(
+        &mut self,
+        roots: &Roots,
+        nodes: &[NodeSample],
+        distance: u64,
+    ) -> io::Result<()> {
         const SETTING: Setting = Setting::WatermarkScaleFactor;
         let held = self.record().state().settings.get(&SETTING).cloned();
+        let before = match &held {
+            Some((_, before)) => before.clone(),
+            None if self.factor_is_theirs => return Ok(()),
+            None => match SETTING.read(roots) {
+                Ok(read) => read,
+                Err(_) => return Ok(()),
+            },
+        };
+        let Ok(factor) = before.to_string().parse() else { return Ok(()) };
+        let wanted = ratios::scale_factor(factor, distance, nodes);
+        let to: Value = wanted.unwrap_or(factor).to_string().parse()?;
         match held {
-            None if wanted => {
-                let Ok(read) = SETTING.read(roots) else { return Ok(()) };
-                let factor = read.to_string().parse().unwrap_or(u64::MAX);
-                if let Some(factor) = ratios::scale_factor(factor, self.host.block_frames, nodes) {
-                    self.set(roots, SETTING, &factor.to_string().parse()?, &read)?;
-                }
-            }
-            Some((ours, before)) if !wanted => {
-                let restored = SETTING.restore(roots, &ours, &before)?;
-                self.record().restored(SETTING)?;
-                if restored {
+            None if wanted.is_some() => self.set(roots, SETTING, &to, &before)?,
+            // Zones change a little with each block.
+            Some((ours, _)) if differs(&ours.to_string(), &to.to_string()) => {
+                if SETTING.read(roots)? != ours {
+                    self.factor_is_theirs = true;
+                    self.record().restored(SETTING)?;
+                } else if wanted.is_some() {
+                    self.set(roots, SETTING, &to, &ours)?;
+                } else if SETTING.restore(roots, &ours, &before)? {
+                    self.record().restored(SETTING)?;
                     self.log.note("restored", format_args!("{} = {before}", SETTING.name()));
                 }
             }

@@ -152,7 +152,8 @@ impl Policy {
             self.before.as_ref().map_or(0.0, |b| (sample.at.saturating_sub(b.at)).as_secs_f64());
         self.stalls(sample, seconds);
         (self.swap_free, self.hugetlb) = (sample.swap_free, sample.hugetlb);
-        let pooled = self.before.as_ref().is_some_and(|b| sample.hugetlb != b.hugetlb);
+        let pools = |of: &Sample| (of.hugetlb, of.pool_requests);
+        let pooled = self.before.as_ref().is_some_and(|b| pools(sample) != pools(b));
         let pooling = pooled || self.pooled;
         self.pooled = pooled;
         let killed = self.before.as_ref().is_some_and(|b| sample.oom_kills > b.oom_kills);

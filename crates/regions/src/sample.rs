@@ -27,6 +27,9 @@ pub struct Sample {
     pub swap_free: u64,
     /// Frames in hugetlb pages of all sizes, used or not.
     pub hugetlb: u64,
+    /// Requests for hugetlb pages since boot (`htlb_buddy_alloc_success`). Since Linux 6.7 the pages of
+    /// a request count as pages of the pool only once the whole request is over.
+    pub pool_requests: u64,
 }
 
 /// A node. All sizes are in frames.
@@ -149,6 +152,7 @@ impl Sample {
             oom_kills: count("oom_kill"),
             swap_free: sources.swap_free_bytes / page_bytes(),
             hugetlb: sources.hugetlb_bytes / page_bytes(),
+            pool_requests: count(POOL_REQUESTS),
         }
     }
 }
@@ -165,6 +169,9 @@ const LRU: [&str; 5] = [
 /// Page cache that is not clean.
 const UNWRITTEN: &str = "nr_zone_write_pending";
 
+/// Pages that pools of huge pages got from the page allocator.
+const POOL_REQUESTS: &str = "htlb_buddy_alloc_success";
+
 /// Whether a sample needs that counter of a zone.
 pub fn is_zone_counter(name: &str) -> bool {
     LRU.contains(&name) || name == UNWRITTEN
@@ -172,7 +179,7 @@ pub fn is_zone_counter(name: &str) -> bool {
 
 /// Whether a sample needs that line of `/proc/vmstat`.
 pub fn is_event(name: &str) -> bool {
-    name == "oom_kill" || name.starts_with("allocstall_")
+    [POOL_REQUESTS, "oom_kill"].contains(&name) || name.starts_with("allocstall_")
 }
 
 fn of_node(node: u32, zones: &[ZoneInfo]) -> NodeSample {

@@ -513,6 +513,24 @@ fn a_pool_that_fills_is_no_kernel_demand() {
     }
 }
 
+/// Since Linux 6.7 the pool's size changes only at the end of a request, which lasts for seconds.
+#[test]
+fn a_pool_that_is_about_to_fill_is_no_kernel_demand() {
+    let (mut machine, mut policy, _) = set_up();
+    machine.cache = machine.count(Place::Movable) * FRAMES;
+    for taken in [0, 0, FRAMES / 512, 2 * FRAMES / 512, 3 * FRAMES / 512] {
+        machine.now += SECOND;
+        let mut sample = machine.sample();
+        let in_zones = taken * 512;
+        let kernel = &mut sample.nodes[0].kernel;
+        kernel.own += in_zones;
+        kernel.available -= in_zones;
+        sample.pool_requests = taken;
+        policy.sample(&sample);
+        assert_eq!(policy.reports()[0].rate, 0, "{taken}");
+    }
+}
+
 #[test]
 fn hugetlb_and_refusals_are_left_alone() {
     let mut machine = Machine::new(32);

@@ -132,12 +132,12 @@ pub struct SettingsConfig {
 #[serde(rename_all = "kebab-case")]
 pub enum MakeRoom {
     /// By kswapd: `vm.watermark_scale_factor` is raised while the kernel region is about to grow.
-    #[default]
     Kswapd,
     /// By the root cgroup's `memory.reclaim` before a block moves; by kswapd on hosts where that is
     /// missing or that have several nodes.
+    #[default]
     Reclaim,
-    /// Not at all.
+    /// Not at all, and no watermark is raised.
     Off,
 }
 

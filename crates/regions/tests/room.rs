@@ -221,11 +221,20 @@ fn an_empty_block_needs_no_room() {
     daemon.stop().unwrap();
 }
 
-/// By default kswapd makes room, though there is another way.
 #[test]
-fn reclaim_is_used_only_if_chosen() {
+fn reclaim_is_the_default() {
     let tree = with_reclaim();
     let mut daemon = tree.daemon(false);
+    growing_in_cache(&tree, &mut daemon);
+    assert_ne!(requested(&tree), "");
+    daemon.stop().unwrap();
+}
+
+/// Kswapd makes room if it is chosen, though there is another way.
+#[test]
+fn reclaim_is_not_used_if_kswapd_is_chosen() {
+    let tree = with_reclaim();
+    let mut daemon = making_room(&tree, MakeRoom::Kswapd);
     growing_in_cache(&tree, &mut daemon);
     assert_eq!(requested(&tree), "");
     assert!(distance(&tree) > COMPACTION.end, "{} frames", distance(&tree));

@@ -279,3 +279,31 @@ fn an_update_of_statistics_drains_batch_by_batch() {
     assert_eq!((&fidelity.odd, fidelity.readings), (&Inconsistencies::default(), [0, 1]));
     assert_exact(&fidelity, 33);
 }
+
+/// A free finds 10 frames too many, and drains them in batches of 4, 4, and 2; the first is a block of
+/// 8. Before the last batch, another thread preempts it, and CPU 1 takes the second.
+#[test]
+fn a_free_drains_batch_by_batch() {
+    let free = |frame| act(0, 3, Action::Free, frame);
+    let drain = |frame| act(0, 3, Action::Drain(TYPE), frame);
+    let of_eight = |act: Act| Act { order: Order::new(3).unwrap(), ..act };
+    let mut acts = vec![Act::aside(Action::Resized(Resized::Boot), 0)];
+    acts.extend((2056..2060).chain(2052..2054).chain(2064..2104).map(free));
+    acts.extend((2100..2104).rev().map(|frame| alloc(0, frame)));
+    acts.push(of_eight(free(2120)));
+    acts.push(of_eight(drain(2120)));
+    acts.extend((2056..2060).map(drain));
+    acts.push(alloc(0, 2099));
+    acts.extend(refill(1, 2056..2060).chain([alloc(1, 2056)]));
+    acts.extend([2052, 2053].map(drain));
+    acts.push(alloc(0, 2098));
+    let recording = recording(1, 4, acts, KernelVersion::new(7, 3));
+    let fidelity = compare(&recording);
+    assert_eq!(fidelity.odd, Inconsistencies::default());
+    assert_exact(&fidelity, 7);
+    let all = 0..recording.acts.len();
+    let config = Config::of(recording.version);
+    let followed = follow::follow(&recording, &Opening::of(&recording), config, all);
+    let lowered = |(_, step): (usize, &Step)| matches!(step, Step::Lower { .. });
+    assert!(!followed.script.steps().any(lowered));
+}

@@ -172,6 +172,10 @@ struct Follow<'a> {
     machine: Machine,
     /// Whether lists adapt.
     adaptive: bool,
+    /// Whether drains let go of the lists after each batch.
+    drains_by_batch: bool,
+    /// Drains that belong to a free or an update of statistics already seen.
+    caused: HashSet<u32>,
     /// The act from which on the record names allocations in bulk.
     bulk_from: usize,
     stages: Stages,
@@ -256,6 +260,8 @@ fn follow_once(
         recording,
         machine,
         adaptive: config.adaptive_lists,
+        drains_by_batch: config.drains_by_batch,
+        caused: HashSet::new(),
         bulk_from: recording.acts.iter().position(is_bulk).unwrap_or(usize::MAX),
         stages: Stages::of(recording),
         changed: None,

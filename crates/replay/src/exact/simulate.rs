@@ -48,13 +48,17 @@ struct Simulation<'a> {
     prepared: HashMap<Frame, MigrateType>,
     /// Guesses that were wrong and went back to the head of their list.
     wrong: HashSet<Frame>,
-    /// By zone and CPU: what updates of statistics are still to drain.
-    excess: HashMap<(usize, u16), Excess>,
+    /// What frees and updates of statistics are still to drain, by their act.
+    excess: HashMap<usize, Excess>,
     result: Simulated,
 }
 
-/// What an update of statistics found to be too much on a CPU's lists.
+/// What a free or an update of statistics found to be too much on a CPU's lists.
 struct Excess {
+    zone: usize,
+    cpu: u16,
+    /// The list of the freed block, which is drained first.
+    list: Option<(MigrateType, Order)>,
     frames: u32,
     /// The batches in which the record has the rest of it drained.
     batches: u32,
@@ -120,8 +124,12 @@ impl Simulation<'_> {
                 let placed = self.machine.table.block_of(frame.0).unwrap_or(frame);
                 self.prepared.insert(frame, self.machine.linux.pageblock_type(placed));
             }
-            Step::Free { cpu, frame, order } => {
+            Step::Free { cpu, frame, order, batches } => {
                 let Some(placed) = self.held(frame, order) else { return };
+                let stored = self.machine.linux.pageblock_type(placed);
+                if batches > 0 && stored != MigrateType::Isolate {
+                    return self.free_by_batch(act, (placed, order), cpu, batches);
+                }
                 let Machine { table, linux, .. } = &mut self.machine;
                 match self.prepared.remove(&frame).filter(|_| order == Order::BASE) {
                     Some(migrate_type) => linux.free_as(table, placed, cpu, migrate_type),
@@ -141,9 +149,9 @@ impl Simulation<'_> {
                 }
             }
             Step::Decay { zone, cpu, reading, batches } => {
-                self.decay((zone, cpu), reading, batches);
+                self.decay(act, (zone, cpu), reading, batches);
             }
-            Step::DrainBatch { zone, cpu } => self.drain_batch(zone, cpu),
+            Step::DrainBatch { cause } => self.drain_batch(cause),
             Step::Lower { zone, cpu, high } => {
                 let Machine { table, linux, .. } = &mut self.machine;
                 linux.lower_to(table, zone, cpu, high);
@@ -162,7 +170,7 @@ impl Simulation<'_> {
     }
 
     /// Statistics are updated; before that, the kernel's own numbers of the lists are compared.
-    fn decay(&mut self, (zone, cpu): (usize, u16), reading: usize, batches: u32) {
+    fn decay(&mut self, act: usize, (zone, cpu): (usize, u16), reading: usize, batches: u32) {
         let Machine { table, linux, .. } = &mut self.machine;
         if let Some((_, lists)) = self.recording.readings.get(reading) {
             let same = linux.cached_count(zone, cpu) == u64::from(lists.count)
@@ -177,21 +185,37 @@ impl Simulation<'_> {
         let frames = linux.lower_high(zone, cpu);
         match batches {
             0 => linux.drain_by_batch(table, zone, cpu, frames),
-            _ => drop(self.excess.insert((zone, cpu), Excess { frames, batches })),
+            _ => drop(self.excess.insert(act, Excess { zone, cpu, list: None, frames, batches })),
         }
     }
 
-    /// An update of statistics drains a batch; with the last, all that is left.
-    fn drain_batch(&mut self, zone: usize, cpu: u16) {
-        let Some(excess) = self.excess.get_mut(&(zone, cpu)) else { return };
+    /// A block comes to a per-CPU list. What is then too much goes back in batches.
+    fn free_by_batch(&mut self, act: usize, block: (Frame, Order), cpu: u16, batches: u32) {
+        let (frame, order) = block;
+        let Machine { table, linux, .. } = &mut self.machine;
+        let (zone, stored) = (linux.zone_index(frame), linux.pageblock_type(frame));
+        table.release(frame);
+        linux.cache_block(table, cpu, block, (stored, stored), End::Head);
+        let (list, frames) = (Some((stored, order)), linux.plan_free(zone, cpu, order));
+        self.excess.insert(act, Excess { zone, cpu, list, frames, batches });
+    }
+
+    /// A free or an update of statistics drains a batch; with the last, all that is left.
+    fn drain_batch(&mut self, cause: usize) {
+        let Some(excess) = self.excess.get_mut(&cause) else { return };
+        let &mut Excess { zone, cpu, list, .. } = excess;
         let Machine { table, linux, .. } = &mut self.machine;
         let batch = match excess.batches {
             0 | 1 => excess.frames,
             _ => excess.frames.min(linux.pageset(zone).batch.max(1)),
         };
+        let last = excess.batches <= 1;
         excess.frames -= batch;
         excess.batches = excess.batches.saturating_sub(1);
-        linux.drain_by_batch(table, zone, cpu, batch);
+        match list {
+            Some(list) => linux.drain_part(table, (zone, cpu), list, (batch, last)),
+            None => linux.drain_by_batch(table, zone, cpu, batch),
+        }
     }
 
     fn request(

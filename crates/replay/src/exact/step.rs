@@ -46,7 +46,8 @@ pub enum Step {
         /// The frame.
         frame: Frame,
     },
-    /// A free through a per-CPU list or, for other orders, to the free lists.
+    /// A free through a per-CPU list or, for other orders, to the free lists. What is then too much
+    /// on the list goes back in batches; in between, other threads use the lists.
     Free {
         /// The CPU.
         cpu: u16,
@@ -54,6 +55,8 @@ pub enum Step {
         frame: Frame,
         /// The size.
         order: Order,
+        /// The batches that go back with a [`Step::DrainBatch`] each; if none, all goes back now.
+        batches: u32,
     },
     /// A free to the free lists, past the per-CPU list.
     FreeDirect {
@@ -87,12 +90,10 @@ pub enum Step {
         /// The batches that go back with a [`Step::DrainBatch`] each; if none, all goes back now.
         batches: u32,
     },
-    /// A batch goes back of what an update of statistics found to be too much.
+    /// A batch goes back of what a free or an update of statistics found to be too much.
     DrainBatch {
-        /// The zone, by its place in the layout.
-        zone: usize,
-        /// The CPU.
-        cpu: u16,
+        /// The act of the free or the update.
+        cause: usize,
     },
     /// The high mark of one CPU's lists for a zone went down, as a drain without a free shows, before
     /// the record has the kernel's numbers.

@@ -244,6 +244,19 @@ impl Linux {
         zone.drain_by_batch(&mut context, cpu, frames);
     }
 
+    /// Gives frames of one CPU's lists back, of those that [`plan_free`](Linux::plan_free) named for
+    /// a free to the list of a type and size; the `last` of them a batch at a time.
+    pub fn drain_part(
+        &mut self,
+        table: &mut FrameTable,
+        (zone, cpu): (usize, u16),
+        (migrate_type, order): (MigrateType, Order),
+        (frames, last): (u32, bool),
+    ) {
+        let (zone, mut context) = self.at(table, zone);
+        zone.drain_part(&mut context, (cpu, list_of(migrate_type, order)), (frames, last));
+    }
+
     /// Lowers the high mark of one CPU's lists to a given one, and gives back what is too much then.
     pub fn lower_to(&mut self, table: &mut FrameTable, zone: usize, cpu: u16, high: u32) {
         let (zone, mut context) = self.at(table, zone);

@@ -302,6 +302,22 @@ impl LinuxZone {
         }
     }
 
+    /// Gives a part back of what a free to `list` found to be too much; the `last` one may show that
+    /// the zone has enough free frames again.
+    pub(super) fn drain_part(
+        &mut self,
+        context: &mut Context<'_>,
+        (cpu, list): (u16, usize),
+        (frames, last): (u32, bool),
+    ) {
+        if frames > 0 && self.per_cpu_pages(cpu).count > 0 {
+            match last {
+                true => self.give_back(context, frames, cpu, list),
+                false => self.drain_frames(context, frames, cpu, list),
+            }
+        }
+    }
+
     /// Gives everything on a CPU's lists back, some batches at a time (`drain_pages_zone`).
     pub(super) fn drain(&mut self, context: &mut Context<'_>, cpu: u16) {
         let at_once = self.pageset.batch.saturating_mul(1 << BATCH_SCALE_MAX).max(1);

@@ -106,7 +106,12 @@ impl Follow<'_> {
         // A drain works on the free lists when it gets their lock, not when the free is logged.
         let drains = self.drains_after(index, act);
         let when = if drains { self.next_on_cpu[index] as usize } else { index };
-        self.script(Moment::at(when), Step::Free { cpu: act.cpu, frame, order });
+        let drained = if drains { self.batches_of_free(index, act) } else { Vec::new() };
+        let batches = drained.len() as u32;
+        self.script(Moment::at(when), Step::Free { cpu: act.cpu, frame, order, batches });
+        for began in drained {
+            self.script(Moment::at(began), Step::DrainBatch { cause: when });
+        }
         self.check_count(index, act, drains);
     }
 

@@ -41,22 +41,41 @@ impl Follow<'_> {
         let batches = drained.len() as u32;
         self.script(Moment::at(index), Step::Decay { zone, cpu, reading, batches });
         for began in drained {
-            self.script(Moment::at(began), Step::DrainBatch { zone, cpu });
+            self.script(Moment::at(began), Step::DrainBatch { cause: index });
         }
     }
 
-    /// The acts with which an update of statistics begins to drain a batch each: it holds the lock of
-    /// the free lists for one. In between, interrupts may free.
-    fn drained_batches(&self, index: usize, zone: usize, excess: u32) -> Vec<usize> {
+    /// The acts with which a free begins to drain a batch each, if the kernel lets go of the lists in
+    /// between: other threads may use them until the one that freed runs again.
+    pub(super) fn batches_of_free(&mut self, index: usize, act: &Act) -> Vec<usize> {
+        if !self.drains_by_batch || self.stages.is_boot() {
+            return Vec::new();
+        }
+        let zone = self.machine.linux.zone_index(act.frame);
+        let before = self.machine.linux.tuning(zone, act.cpu);
+        let frames = self.machine.linux.plan_free(zone, act.cpu, act.order);
+        self.machine.linux.set_tuning(zone, act.cpu, before);
+        self.drained_batches(index, zone, frames)
+    }
+
+    /// The acts with which a free or an update of statistics begins to drain a batch each: it holds
+    /// the lock of the free lists for one. In between, interrupts may free. A batch that ends with a
+    /// larger block is more than it counts for.
+    fn drained_batches(&mut self, index: usize, zone: usize, excess: u32) -> Vec<usize> {
         let batch = self.machine.linux.pageset(zone).batch.max(1);
-        let update = self.recording.acts[index];
-        let own = |act: &Act| (act.cpu, act.thread) == (update.cpu, update.thread);
+        let cause = self.recording.acts[index];
+        let own = |act: &Act| (act.cpu, act.thread) == (cause.cpu, cause.thread);
         let (mut began, mut left, mut of_batch) = (Vec::new(), excess, 0);
-        let later = self.recording.acts.iter().enumerate().skip(index + 1).take(PREEMPTED);
-        for (at, act) in later.filter(|(_, act)| own(act)) {
-            if left == 0 && of_batch <= 0 {
+        let mut last = index;
+        let later = self.recording.acts.iter().enumerate().skip(index + 1);
+        for (at, act) in later {
+            if at - last > PREEMPTED || (left == 0 && of_batch <= 0) {
                 break;
             }
+            if !own(act) {
+                continue;
+            }
+            last = at;
             match act.action {
                 Action::Drain(_) if self.machine.linux.zone_index(act.frame) == zone => {}
                 Action::Free | Action::Listed | Action::PastLists { .. } => continue,
@@ -68,6 +87,7 @@ impl Follow<'_> {
                 left -= left.min(batch);
             }
             of_batch -= act.order.frames() as i64;
+            self.caused.insert(at as u32);
         }
         began
     }
@@ -98,6 +118,9 @@ impl Follow<'_> {
     /// Handles a drain of lists without a free: statistics were updated before the record has the
     /// kernel's numbers. From then on the frames that remain are the high mark, unless none remain.
     pub(super) fn check_decay(&mut self, index: usize, act: &Act) {
+        if self.caused.remove(&(index as u32)) {
+            return;
+        }
         let zone = self.machine.linux.zone_index(act.frame);
         let drains = &mut self.cpus[usize::from(act.cpu)].drains;
         // Lists for several zones may be drained one after another.

@@ -216,6 +216,9 @@ impl Simulation<'_> {
             Some(list) => linux.drain_part(table, (zone, cpu), list, (batch, last)),
             None => linux.drain_by_batch(table, zone, cpu, batch),
         }
+        if last {
+            self.excess.remove(&cause);
+        }
     }
 
     fn request(

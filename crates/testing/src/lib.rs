@@ -1,14 +1,18 @@
-//! What tests of several crates share: skips that are counted, and a check of metrics.
+//! What tests of several crates share: skips that are counted, a check of metrics, and PostgreSQL.
 //!
 //! A test that cannot run here calls [`skip`] and returns. `make test` lists all skips with their
 //! reasons at its end, by the file that `PRAIRIE_SKIPS` names. `PRAIRIE_NO_SKIPS=1` makes a skip
 //! fail: for machines that are known to have all that the tests need.
+
+mod postgres;
 
 use std::fmt::Display;
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::panic::Location;
 use std::process::{Command, Stdio};
+
+pub use postgres::postgres;
 
 /// Counts a skip of the calling test.
 ///

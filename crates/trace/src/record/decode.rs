@@ -104,44 +104,34 @@ impl Decoder {
         types: Vec<MigrateType>,
     ) -> Result<Decoder> {
         let field = |name| format.field(name);
-        let pfn = match tracepoint {
-            Tracepoint::Stall(point) => {
-                let layout = Layout::Stall(StallLayout::new(point, format)?);
-                return Ok(Decoder { layout, types });
-            }
-            Tracepoint::Border(point) => {
-                let layout = Layout::Border(BorderLayout::new(point, format)?);
-                return Ok(Decoder { layout, types });
-            }
-            _ => field("pfn")?,
-        };
         let layout = match tracepoint {
             Tracepoint::Alloc => Layout::Alloc {
-                pfn,
+                pfn: field("pfn")?,
                 order: field("order")?,
                 migrate_type: field("migratetype")?,
                 gfp: field("gfp_flags")?,
             },
-            Tracepoint::Free => Layout::Free { pfn, order: field("order")? },
-            Tracepoint::FreeBatched => Layout::FreeBatched { pfn },
+            Tracepoint::Free => Layout::Free { pfn: field("pfn")?, order: field("order")? },
+            Tracepoint::FreeBatched => Layout::FreeBatched { pfn: field("pfn")? },
             Tracepoint::Extfrag => Layout::Extfrag {
-                pfn,
+                pfn: field("pfn")?,
                 order: field("alloc_order")?,
                 fallback_order: field("fallback_order")?,
                 types: [field("alloc_migratetype")?, field("fallback_migratetype")?],
                 change: field("change_ownership")?,
             },
             Tracepoint::ZoneLocked => Layout::ZoneLocked {
-                pfn,
+                pfn: field("pfn")?,
                 order: field("order")?,
                 migrate_type: field("migratetype")?,
             },
             Tracepoint::PcpuDrain => Layout::PcpuDrain {
-                pfn,
+                pfn: field("pfn")?,
                 order: field("order")?,
                 migrate_type: field("migratetype")?,
             },
-            Tracepoint::Stall(_) | Tracepoint::Border(_) => unreachable!("handled above"),
+            Tracepoint::Stall(point) => Layout::Stall(StallLayout::new(point, format)?),
+            Tracepoint::Border(point) => Layout::Border(BorderLayout::new(point, format)?),
         };
         Ok(Decoder { layout, types })
     }

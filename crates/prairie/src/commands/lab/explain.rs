@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 use anyhow::{Context, bail};
 use prairie_replay::explain::{self, WakeUps};
 use prairie_sim::machine::scenario::{self, Scenario};
-use prairie_trace::{Columns, Reader};
+use prairie_trace::{Columns, Metadata, Reader};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -168,11 +168,21 @@ fn refuse_seeds(args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Whether a recording may have decisions of a kernel with a border: it names the tracepoints that were
+/// recorded, or was imported and names none.
+fn may_have_decisions(metadata: &Metadata) -> bool {
+    let of_border = |path: &String| path.starts_with("contiguitas/");
+    let recording = metadata.recording.as_ref();
+    recording.is_none_or(|recording| recording.tracepoint_formats.keys().any(of_border))
+}
+
 fn of_recording(args: &Args, interrupted: &AtomicBool) -> anyhow::Result<WakeUps> {
     let reader = Reader::open(&args.input)?;
-    let own = explain::recorded(&mut reader.events(Columns::NOTES))?;
-    if !own.wake_ups.is_empty() {
-        return Ok(own);
+    if may_have_decisions(reader.metadata()) {
+        let own = explain::recorded(&mut reader.events(Columns::NOTES))?;
+        if !own.wake_ups.is_empty() {
+            return Ok(own);
+        }
     }
     let Some(before) = &reader.metadata().before else {
         bail!("no snapshot of the machine, expected a file of `prairie record`");

@@ -309,7 +309,13 @@ mod tests {
         let node = |free, cache, borrowable| NodeSample {
             node: 0,
             kernel: KernelSample { borrowable, available: 40_000, ..KernelSample::default() },
-            movable: MovableSample { managed: 1 << 20, free, high: 1000, cache },
+            movable: MovableSample {
+                managed: 1 << 20,
+                free,
+                high: 1000,
+                cache,
+                ..Default::default()
+            },
         };
         // Of the free frames 12,768 are the block's own; the margin is 1000 + 4096.
         let free = 12_768 + 20_000 + 1000 + 4096;

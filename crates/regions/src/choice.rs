@@ -309,13 +309,7 @@ mod tests {
         let node = |free, cache, borrowable| NodeSample {
             node: 0,
             kernel: KernelSample { borrowable, available: 40_000, ..KernelSample::default() },
-            movable: MovableSample {
-                managed: 1 << 20,
-                free,
-                high: 1000,
-                cache,
-                ..Default::default()
-            },
+            movable: MovableSample { managed: 1 << 20, free, high: 1000, cache },
         };
         // Of the free frames 12,768 are the block's own; the margin is 1000 + 4096.
         let free = 12_768 + 20_000 + 1000 + 4096;

@@ -92,8 +92,6 @@ pub struct Daemon {
     pause_until: Duration,
     oom_before: Option<u64>,
     leases_failed: bool,
-    /// Frames between the watermarks of the movable zones while the kernel decides.
-    kernels_distance: u64,
     /// `watermark_scale_factor` was set by others.
     factor_is_theirs: bool,
     /// `min_free_kbytes` before the first operation: the kernel recomputes it at each.
@@ -172,7 +170,6 @@ impl Daemon {
             pause_until: Duration::ZERO,
             oom_before: None,
             leases_failed: false,
-            kernels_distance: 0,
             factor_is_theirs: false,
             min_free_before,
             recent: VecDeque::new(),

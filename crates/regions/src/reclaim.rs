@@ -72,13 +72,7 @@ mod tests {
     fn a_block_needs_room_for_what_it_holds() {
         let of = |free, movable, zone_free, cache| {
             let block = Occupancy { free, movable, ..Occupancy::default() };
-            let zone = MovableSample {
-                managed: 1 << 20,
-                free: zone_free,
-                high: 1000,
-                cache,
-                ..Default::default()
-            };
+            let zone = MovableSample { managed: 1 << 20, free: zone_free, high: 1000, cache };
             needed(&block, &zone)
         };
         let (all, eighth) = (32_768, 4096);

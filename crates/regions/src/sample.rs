@@ -83,8 +83,6 @@ pub struct MovableSample {
     pub free: u64,
     /// The high watermark.
     pub high: u64,
-    /// Frames between the low and the high watermark.
-    pub distance: u64,
     /// Clean page cache: it can be dropped.
     pub cache: u64,
 }
@@ -229,7 +227,6 @@ fn of_node(node: u32, zones: &[ZoneInfo]) -> NodeSample {
             managed: zone.managed_frames,
             free: zone.free_frames + zone.per_cpu_frames(),
             high: zone.watermarks.high,
-            distance: zone.watermarks.high.saturating_sub(zone.watermarks.low),
             cache: file.saturating_sub(counter(UNWRITTEN)),
         };
     }
@@ -271,7 +268,6 @@ Node 0, zone   Normal
   start_pfn:           1048576
 Node 0, zone  Movable
   pages free     30000
-        low      6000
         high     8000
         managed  720000
         protection: (0, 0, 0, 0, 0)
@@ -308,7 +304,6 @@ Node 0, zone  Movable
         assert_eq!((kernel.upper, kernel.lower, kernel.normal), (190_000, 58_000, 190_000));
         let movable = node.movable;
         assert_eq!((movable.managed, movable.free, movable.high), (720_000, 30_000, 8000));
-        assert_eq!(movable.distance, 2000);
         assert_eq!(movable.cache, 399_000);
         assert_eq!(node.managed(), 968_000);
     }

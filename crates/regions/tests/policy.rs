@@ -88,7 +88,6 @@ impl Machine {
                 managed: movable,
                 free: movable - in_movable,
                 high: if movable > 0 { high } else { 0 },
-                distance: 0,
                 cache: cache.min(movable),
             },
         }

@@ -12,7 +12,6 @@ use prairie_host::PageFlags;
 use prairie_regions::choice::Place;
 use prairie_regions::config::MakeRoom;
 use prairie_regions::daemon::Daemon;
-use prairie_regions::sample::page_bytes;
 use tree::{BLOCKS, FRAMES, Tree, trouble, work};
 
 const FACTOR: &str = "proc/sys/vm/watermark_scale_factor";
@@ -98,18 +97,6 @@ fn compaction_has_room_from_the_end_of_the_setup_on() {
         assert!(daemon.stop().unwrap().state().settings.is_empty());
         assert_eq!(factor(&tree), "10");
     }
-}
-
-/// Kernels before 6.12 give the movable zone a share of `min_free_kbytes`, which parts its watermarks.
-#[test]
-fn watermarks_that_leave_room_for_compaction_are_left_alone() {
-    let tree = with_reclaim();
-    *tree.distance.lock().unwrap() = 3 * page_bytes() / 8;
-    tree.update();
-    let mut daemon = making_room(&tree, MakeRoom::Reclaim);
-    work(&mut daemon, 0, 60);
-    assert_eq!(tree.count(Place::Kernel), 4);
-    assert_eq!((factor(&tree).as_str(), trouble(&daemon)), ("10", String::new()));
 }
 
 /// A daemon that was killed has left its value and its record behind.

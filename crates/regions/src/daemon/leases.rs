@@ -57,26 +57,13 @@ impl Daemon {
             }
         }
         if settings.make_room != MakeRoom::Off {
-            let nodes: Vec<_> = reserves.iter().map(|(node, _)| *node).collect();
-            let kernels = self.kernels_distance(&nodes);
-            let kswapd_makes_room = self.reclaim().is_none();
-            let wanted = self.policy.watermark_distance(now, kswapd_makes_room, kernels);
-            if let Some(distance) = wanted {
+            let distance = self.policy.watermark_distance(now, self.reclaim().is_none());
+            if let Some(distance) = distance {
+                let nodes: Vec<_> = reserves.iter().map(|(node, _)| *node).collect();
                 self.part_watermarks(&roots, &nodes, distance)?;
             }
         }
         Ok(())
-    }
-
-    /// The least distance between the watermarks of a movable zone when the daemon last left it to the
-    /// kernel; 0 if no daemon has seen that.
-    fn kernels_distance(&mut self, nodes: &[NodeSample]) -> u64 {
-        if !self.record().state().settings.contains_key(&Setting::WatermarkScaleFactor) {
-            let with_movable = nodes.iter().filter(|node| node.movable.managed > 0);
-            self.kernels_distance =
-                with_movable.map(|node| node.movable.distance).min().unwrap_or(0);
-        }
-        self.kernels_distance
     }
 
     /// Keeps the watermarks of the movable zones `distance` frames apart. What others set is left

@@ -37,8 +37,6 @@ pub struct Tree {
     pub kernel_used: Mutex<u64>,
     /// Page cache fills memory, the kernel zone down to a twelfth of the movable one.
     pub greedy: Mutex<bool>,
-    /// Frames between the watermarks of the movable zone.
-    pub distance: Mutex<u64>,
 }
 
 impl Tree {
@@ -50,7 +48,6 @@ impl Tree {
             words: Mutex::default(),
             kernel_used: Mutex::new(FRAMES),
             greedy: Mutex::default(),
-            distance: Mutex::default(),
         };
         for folder in ["proc/sys/vm", "proc/pressure"] {
             fs::create_dir_all(tree.path(folder)).unwrap();
@@ -140,11 +137,10 @@ impl Tree {
         let text = format!(
             "Node 0, zone Normal\n pages free {}\n min 100\n high 200\n managed {kernel}\n \
              protection: (0, 0)\n nr_zone_inactive_file {cache}\nNode 0, zone Movable\n \
-             pages free {}\n low 200\n high {}\n managed {movable}\n protection: (0, 0)\n \
+             pages free {}\n high 200\n managed {movable}\n protection: (0, 0)\n \
              nr_zone_inactive_file {movable_cache}\n",
             kernel.saturating_sub(*self.kernel_used.lock().unwrap()) - cache,
             movable - movable_cache,
-            200 + *self.distance.lock().unwrap(),
         );
         // In place and in one write, because the daemon keeps it open and reads it meanwhile.
         let path = self.path("proc/zoneinfo");

@@ -93,7 +93,7 @@ pub struct Daemon {
     oom_before: Option<u64>,
     leases_failed: bool,
     /// `watermark_scale_factor` was set by others.
-    factor_is_theirs: bool,
+    factor_changed_by_others: bool,
     /// `min_free_kbytes` before the first operation: the kernel recomputes it at each.
     min_free_before: Option<Value>,
     recent: VecDeque<String>,
@@ -170,7 +170,7 @@ impl Daemon {
             pause_until: Duration::ZERO,
             oom_before: None,
             leases_failed: false,
-            factor_is_theirs: false,
+            factor_changed_by_others: false,
             min_free_before,
             recent: VecDeque::new(),
             denied: false,

@@ -11,7 +11,7 @@
 mod evacuation;
 mod grow;
 mod node;
-mod room;
+pub mod room;
 mod shrink;
 mod words;
 

@@ -6,6 +6,7 @@
 //! memory to the movable zone; too small a one lets it run short beside idle kernel memory.
 
 use crate::config::{MinFree, Ratio};
+use crate::policy::room::Distances;
 use crate::sample::NodeSample;
 
 /// The least ratio that `auto` sets: 12 ran without OOM kills where 1 had some (*measured*).
@@ -100,11 +101,15 @@ pub fn min_free_kib(setting: MinFree, now_kib: u64, nodes: &[NodeSample]) -> Opt
 }
 
 /// `watermark_scale_factor` (10,000ths of a zone between its watermarks) with which the watermarks of
-/// the movable zones are `distance` frames apart, from what it is; nothing where it may stay.
-pub fn scale_factor(now: u64, distance: u64, nodes: &[NodeSample]) -> Option<u64> {
-    let of = |node: &NodeSample| (distance * 10_000).div_ceil(node.movable.managed.max(1));
-    let with_movable = nodes.iter().filter(|node| node.movable.managed > 0);
-    let wanted = with_movable.map(of).max()?.min(MOST_SCALE);
+/// the movable zones have these distances, from what it is; nothing where it may stay. It is the same
+/// for all zones: what compaction needs is for long, so the largest zone decides, lest a small one
+/// keeps gigabytes of it free.
+pub fn scale_factor(now: u64, distances: Distances, nodes: &[NodeSample]) -> Option<u64> {
+    let zones = || nodes.iter().map(|node| node.movable.managed).filter(|managed| *managed > 0);
+    let of = |distance: u64, managed: u64| (distance * 10_000).div_ceil(managed);
+    let growth = of(distances.for_growth, zones().min()?);
+    let compaction = of(distances.for_compaction, zones().max()?);
+    let wanted = growth.max(compaction).min(MOST_SCALE);
     (wanted > now).then_some(wanted)
 }
 
@@ -160,17 +165,22 @@ mod tests {
     #[test]
     fn watermarks_are_as_far_apart_as_they_have_to_be() {
         // Twice this is a block and an eighth.
-        let distance = 72 * MIB;
-        let of = |movable, now| scale_factor(now, distance, &[node(256 * MIB, 640 * MIB, movable)]);
+        let growth = Distances { for_growth: 72 * MIB, for_compaction: 16 * MIB };
+        let with = |movable| node(256 * MIB, 640 * MIB, movable);
+        let of = |movable, now| scale_factor(now, growth, &[with(movable)]);
         assert_eq!(of(3200 * MIB, 10), Some(225), "72 MiB of 3200");
         assert_eq!(of(3200 * MIB, 300), None, "never lowered");
         assert_eq!(of(64_000 * MIB, 10), Some(12));
         assert_eq!(of(256 * MIB, 10), Some(MOST_SCALE));
         assert_eq!(of(0, 10), None);
-        assert_eq!(scale_factor(10, distance, &[]), None);
-        let small = |movable| scale_factor(10, 16 * MIB, &[node(256 * MIB, 640 * MIB, movable)]);
+        assert_eq!(scale_factor(10, growth, &[]), None);
+        let compaction = Distances { for_growth: 0, ..growth };
+        let small = |movable| scale_factor(10, compaction, &[with(movable)]);
         assert_eq!(small(3200 * MIB), Some(50));
         assert_eq!(small(16_000 * MIB), None, "the kernel's own distance is enough");
+        let two = [with(3200 * MIB), with(256_000 * MIB)];
+        assert_eq!(scale_factor(10, compaction, &two), None, "the small one does without");
+        assert_eq!(scale_factor(10, growth, &two), Some(225));
     }
 
     #[test]

@@ -133,6 +133,19 @@ fn it_is_raised_while_the_region_grows_and_lowered_soon_after() {
     assert_eq!(factor(&tree), "10");
 }
 
+/// A growth of a large zone raises it so little that the change is not worth a write.
+#[test]
+fn it_is_lowered_however_little_it_was_raised() {
+    let factor_of_growth = FRAMES * 9 / 16 * 10_000 / ((BLOCKS - 4) * FRAMES);
+    let before = (factor_of_growth * 9 / 10).to_string();
+    let tree = Tree::new();
+    tree.put(FACTOR, &format!("{before}\n"));
+    let mut daemon = growing(&tree);
+    assert_ne!(factor(&tree), before);
+    work(&mut daemon, 23, 60);
+    assert_eq!((factor(&tree), trouble(&daemon)), (before, String::new()));
+}
+
 #[test]
 fn a_daemon_that_ends_meanwhile_restores_it() {
     let tree = Tree::new();

@@ -9,11 +9,14 @@ use prairie_host::Roots;
 
 use super::Daemon;
 use crate::config::MakeRoom;
+use crate::policy::room::Distances;
 use crate::ratios;
 use crate::reclaim::Reclaim;
 use crate::record::Record;
 use crate::sample::NodeSample;
 use crate::settings::{Setting, Value};
+
+const FACTOR: Setting = Setting::WatermarkScaleFactor;
 
 impl Daemon {
     /// Sets the kernel's reserves as the regions need them.
@@ -57,51 +60,60 @@ impl Daemon {
             }
         }
         if settings.make_room != MakeRoom::Off {
-            let distance = self.policy.watermark_distance(now, self.reclaim().is_none());
-            if let Some(distance) = distance {
-                let nodes: Vec<_> = reserves.iter().map(|(node, _)| *node).collect();
-                self.part_watermarks(&roots, &nodes, distance)?;
-            }
+            let nodes: Vec<_> = reserves.iter().map(|(node, _)| *node).collect();
+            let distances = self.policy.watermark_distances(now, self.reclaim().is_none());
+            self.set_watermark_distances(&roots, &nodes, distances)?;
         }
         Ok(())
     }
 
-    /// Keeps the watermarks of the movable zones `distance` frames apart. What others set is left
-    /// alone from then on. Kernels before 4.6 have no such setting.
-    fn part_watermarks(
+    /// Keeps the watermarks of the movable zones that far apart. What others set is left alone from
+    /// then on. Kernels before 4.6 have no such setting.
+    fn set_watermark_distances(
         &mut self,
         roots: &Roots,
         nodes: &[NodeSample],
-        distance: u64,
+        distances: Distances,
     ) -> io::Result<()> {
-        const SETTING: Setting = Setting::WatermarkScaleFactor;
-        let held = self.record().state().settings.get(&SETTING).cloned();
+        let held = self.record().state().settings.get(&FACTOR).cloned();
         let before = match &held {
             Some((_, before)) => before.clone(),
-            None if self.factor_is_theirs => return Ok(()),
-            None => match SETTING.read(roots) {
+            None if self.factor_changed_by_others => return Ok(()),
+            None => match FACTOR.read(roots) {
                 Ok(read) => read,
                 Err(_) => return Ok(()),
             },
         };
         let Ok(factor) = before.to_string().parse() else { return Ok(()) };
-        let wanted = ratios::scale_factor(factor, distance, nodes);
-        let to: Value = wanted.unwrap_or(factor).to_string().parse()?;
-        match held {
-            None if wanted.is_some() => self.set(roots, SETTING, &to, &before)?,
+        let wanted = ratios::scale_factor(factor, distances, nodes);
+        let wanted = wanted.map(|factor| factor.to_string().parse::<Value>()).transpose()?;
+        match (held, wanted) {
+            (None, Some(wanted)) => self.set(roots, FACTOR, &wanted, &before)?,
             // Zones change a little with each block.
-            Some((ours, _)) if differs(&ours.to_string(), &to.to_string()) => {
-                if SETTING.read(roots)? != ours {
-                    self.factor_is_theirs = true;
-                    self.record().restored(SETTING)?;
-                } else if wanted.is_some() {
-                    self.set(roots, SETTING, &to, &ours)?;
-                } else if SETTING.restore(roots, &ours, &before)? {
-                    self.record().restored(SETTING)?;
-                    self.log.note("restored", format_args!("{} = {before}", SETTING.name()));
+            (Some((ours, _)), Some(wanted)) if differs(&ours.to_string(), &wanted.to_string()) => {
+                match FACTOR.read(roots)? == ours {
+                    true => self.set(roots, FACTOR, &wanted, &ours)?,
+                    false => self.give_factor_up(Ok(false), &before)?,
                 }
             }
+            (Some((ours, _)), None) => {
+                let restored = FACTOR.restore(roots, &ours, &before);
+                self.give_factor_up(restored, &before)?;
+            }
             _ => {}
+        }
+        Ok(())
+    }
+
+    /// The factor is no longer the daemon's, because it restored what was there before, or others
+    /// changed it meanwhile.
+    fn give_factor_up(&mut self, restored: io::Result<bool>, before: &Value) -> io::Result<()> {
+        let restored = restored?;
+        self.factor_changed_by_others = !restored;
+        self.record().restored(FACTOR)?;
+        match restored {
+            true => self.log.note("restored", format_args!("{} = {before}", FACTOR.name())),
+            false => log_change_by_others(&self.log, FACTOR),
         }
         Ok(())
     }
@@ -131,10 +143,7 @@ pub fn restore_settings(record: &mut Record, roots: &Roots, log: &Log) {
     for (setting, (ours, before)) in held {
         match setting.restore(roots, &ours, &before) {
             Ok(true) => log.note("restored", format_args!("{} = {before}", setting.name())),
-            Ok(false) => log.note(
-                "warning",
-                format_args!("{} was changed by others and stays", setting.name()),
-            ),
+            Ok(false) => log_change_by_others(log, setting),
             Err(error) => {
                 log.note("warning", format_args!("{}: {error}", setting.name()));
                 continue;
@@ -142,6 +151,10 @@ pub fn restore_settings(record: &mut Record, roots: &Roots, log: &Log) {
         }
         let _ = record.restored(setting);
     }
+}
+
+fn log_change_by_others(log: &Log, setting: Setting) {
+    log.note("warning", format_args!("{} was changed by others and stays", setting.name()));
 }
 
 /// Whether a value differs from another by more than a quarter anywhere.

@@ -14,25 +14,33 @@ const COMPACT_GAPS: u64 = 8;
 /// That distance is at most this share of what kswapd frees for a growth: 1 in N (*chosen*).
 const SMALL: u64 = 2;
 
+/// Frames that should at least lie between the watermarks of movable zones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Distances {
+    /// Of each zone, while kswapd makes room for a growth; 0 otherwise.
+    pub for_growth: u64,
+    /// Of the largest zone, for compaction; 0 during the setup.
+    pub for_compaction: u64,
+}
+
 impl Policy {
-    /// Frames that should at least lie between the watermarks of each movable zone; nothing until the
-    /// regions are set up. If `kswapd_makes_room`, it frees what a growth moves: kswapd stops at the
-    /// high watermark, which is twice the distance above the min watermark.
-    pub fn watermark_distance(&self, now: Duration, kswapd_makes_room: bool) -> Option<u64> {
-        let is_set_up = !self.nodes.is_empty() && self.nodes.values().all(|node| node.set_up);
+    /// The distances at that time. If `kswapd_makes_room`, it frees what a growth moves: kswapd stops
+    /// at the high watermark, which is twice the distance above the min watermark.
+    pub fn watermark_distances(&self, now: Duration, kswapd_makes_room: bool) -> Distances {
+        let is_set_up = self.nodes.values().all(|node| node.set_up);
         let growth = (self.block_frames + self.block_frames / 8) / 2;
-        is_set_up.then(|| match kswapd_makes_room && self.makes_room(now) {
-            true => growth,
-            false => compaction().min(growth / SMALL),
-        })
+        let compaction = (COMPACT_GAPS * compact_gap()).min(growth / SMALL);
+        Distances {
+            for_growth: if kswapd_makes_room && self.makes_room(now) { growth } else { 0 },
+            for_compaction: if is_set_up { compaction } else { 0 },
+        }
     }
 }
 
-/// Frames between the watermarks of a zone in which kswapd lets compaction start. Page tables of a
-/// page have eight bytes for each frame of the smallest huge page.
-fn compaction() -> u64 {
-    let huge_page = page_bytes() / 8;
-    COMPACT_GAPS * 2 * huge_page
+/// The kernel's `compact_gap` for the smallest huge page, in frames. Page tables of a page have eight
+/// bytes for each frame of that.
+fn compact_gap() -> u64 {
+    2 * page_bytes() / 8
 }
 
 #[cfg(test)]
@@ -42,19 +50,29 @@ mod tests {
     use crate::policy::node::Node;
 
     #[test]
-    fn watermarks_of_a_node_that_is_set_up_leave_room_for_compaction() {
-        let distance = |policy: &Policy, kswapd| policy.watermark_distance(Duration::ZERO, kswapd);
-        for (block, expected) in [(32_768, compaction()), (1 << 19, compaction()), (4096, 1152)] {
+    fn a_growth_needs_more_than_compaction() {
+        let wide = COMPACT_GAPS * compact_gap();
+        for (block, for_compaction) in [(32_768, wide), (1 << 19, wide), (4096, 1152)] {
             let mut policy = Policy::new(&Config::default(), block);
-            assert_eq!(distance(&policy, true), None, "no node");
             policy.nodes.insert(0, Node::new());
-            assert_eq!(distance(&policy, true), None, "the setup goes on");
             policy.nodes.get_mut(&0).unwrap().set_up = true;
-            assert_eq!(distance(&policy, true), Some(expected));
-            // The kernel region grows.
+            let of = |policy: &Policy, kswapd| policy.watermark_distances(Duration::ZERO, kswapd);
+            assert_eq!(of(&policy, true), Distances { for_growth: 0, for_compaction });
             policy.nodes.get_mut(&0).unwrap().room_until = Duration::from_secs(1);
-            assert_eq!(distance(&policy, true), Some(block * 9 / 16));
-            assert_eq!(distance(&policy, false), Some(expected), "kswapd does not make the room");
+            let for_growth = block * 9 / 16;
+            assert_eq!(of(&policy, true), Distances { for_growth, for_compaction });
+            let kswapd_does_not = Distances { for_growth: 0, for_compaction };
+            assert_eq!(of(&policy, false), kswapd_does_not);
         }
+    }
+
+    #[test]
+    fn a_node_grows_while_another_is_set_up() {
+        let mut policy = Policy::new(&Config::default(), 32_768);
+        policy.nodes.insert(0, Node::new());
+        policy.nodes.insert(1, Node::new());
+        policy.nodes.get_mut(&1).unwrap().room_until = Duration::from_secs(1);
+        let expected = Distances { for_growth: 18_432, for_compaction: 0 };
+        assert_eq!(policy.watermark_distances(Duration::ZERO, true), expected);
     }
 }

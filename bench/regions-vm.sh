@@ -9,11 +9,13 @@
 # VM_KERNELS runs with each of AGENTS. LOADS, RATES (MiB/s, or full), and HOURS select loads;
 # SECONDS_EACH sets how long the mixed load lasts. ROUNDS (3) repeats the mixed load and the pipes,
 # agents in turn; rounds differ in when parts of the load begin. TABLE names the table of the mixed
-# load, PIPES that of the pipes. MAKE_ROOM sets the daemon's `make_room`.
+# load, PIPES that of the pipes. MAKE_ROOM sets the daemon's `make_room`. CPUS (1) is the number of
+# emulated CPUs.
 #
 # A run of which FOLDER has a result is not repeated; remove the folder to start again. PRAIRIE and
 # KERNEL_LOAD name binaries to use. Time is counted and disks are persistent memory, so runs repeat
-# whatever else the host does; each takes two to twenty minutes. STOCK_KERNEL and CONTIGUITAS_KERNEL
+# whatever else the host does; each takes two to twenty minutes. On several CPUs time is the host's,
+# so rounds differ. STOCK_KERNEL and CONTIGUITAS_KERNEL
 # name folders that kernel/build printed: one to boot in place of Debian's kernels, and one for the
 # agent contiguitas.
 set -eu
@@ -29,6 +31,9 @@ strip -o "$folder/bin/kernel_load" "${KERNEL_LOAD:-$target/release/kernel_load}"
     [ -z "${MAKE_ROOM:-}" ] || printf '\n[settings]\nmake_room = "%s"\n' "$MAKE_ROOM"
 } >"$folder/measured.toml"
 
+cpus=${CPUS:-1} time="one emulated CPU, counted time" clock=--counted
+[ "$cpus" -eq 1 ] || time="$cpus emulated CPUs, time of the host" clock="--cpus $cpus"
+
 # guest NAME KERNEL AGENT SCRIPT ARGUMENT...: one run in a machine of its own; $folder/NAME/result.
 guest() {
     out=$folder/$1 image=${STOCK_KERNEL:-$2} memory="--memory 4G" append=
@@ -43,7 +48,7 @@ guest() {
     shift 3
     [ ! -s "$out/result" ] || return 0
     # shellcheck disable=SC2086 # lists of words
-    nice vm/run --kernel "$image" --counted $memory --low 256M --pmem 4G --timeout 6000 $append \
+    nice vm/run --kernel "$image" $clock $memory --low 256M --pmem 4G --timeout 6000 $append \
         --module ext4 --module nfit --module nd_pmem --program mke2fs --program "$folder/bin/prairie" --file "$folder/bin:bin" \
         --file vm/regions/common.sh --file vm/regions/agent.sh --file vm/regions/mixed-load.sh --file "$folder/measured.toml" \
         --file vm/regions/naive.sh --out "$out" "$@" >&2 || echo "$out: the guest ended with $?" >&2
@@ -90,7 +95,7 @@ for run in $RUNS; do
     ! chosen day || guest "day-$kernel-$agent" "$kernel" "$agent" vm/regions/day.sh "$agent" "${HOURS:-6}" || true
 done
 [ -n "$mixed$pipes$rest" ] || exit 0
-note="4 GiB, 256 MiB of it below 4 GiB, one emulated CPU, counted time."
+note="4 GiB, 256 MiB of it below 4 GiB, $time."
 [ "${ROUNDS:-3}" -eq 1 ] || note="$note Medians, with the least and the most of ${ROUNDS:-3} rounds where they differ."
 cat <<END
 {
@@ -122,6 +127,6 @@ cat <<END
     {"name": "blocks read"}, {"name": "resident", "unit": "MiB"}],
   "rows": [$rest],
   "rounds": "1",
-  "notes": ["4 GiB, 256 MiB of it below 4 GiB, one emulated CPU, counted time."]
+  "notes": ["4 GiB, 256 MiB of it below 4 GiB, $time."]
 }
 END

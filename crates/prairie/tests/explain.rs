@@ -28,6 +28,7 @@ fn explained(input: &str, extra: &[&str]) -> Value {
 fn each_change_of_the_border_is_explained() {
     let found = explained(&data("small.toml"), &[]);
     assert_eq!(found["schema"], "prairie-lab-explain");
+    assert_eq!(found["decider"], "simulation");
     let wake_ups = found["wake_ups"].as_array().unwrap();
     assert!(wake_ups.len() > 30, "{} wake-ups in six seconds", wake_ups.len());
     let number = |w: &Value, key: &str| w[key].as_u64().unwrap();
@@ -68,9 +69,7 @@ fn a_recording_is_drawn() {
 }
 
 /// The decisions of a kernel with a border, as tracefs prints them.
-#[test]
-fn a_trace_of_a_kernel_is_drawn() {
-    let here = tempfile::tempdir().unwrap();
+fn kernel_trace() -> String {
     let event = |ms: u64, event: &str| {
         let time = format!("{}.{:06}", 100 + ms / 1000, ms % 1000 * 1000);
         format!("       kcontigd0-45      [001] .....   {time}: contiguitas_{event}\n")
@@ -88,7 +87,7 @@ fn a_trace_of_a_kernel_is_drawn() {
         let rest = format!("pages={pages} direction={direction} error=0 ns=31000000");
         event(ms, &format!("move: node=0 start=0x20000 {rest}"))
     };
-    let trace = [
+    [
         "# tracer: nop\n".to_owned(),
         decide(0, 126_976, 20_000, "0,0", "stay"),
         event(900, "wait: node=0 pages=1 moved=1 ns=900000"),
@@ -98,43 +97,56 @@ fn a_trace_of_a_kernel_is_drawn() {
         decide(2000, 131_072, 40_000, "8,0", "shrink"),
         moved(2010, 1024, "down"),
         decide(3000, 130_048, 30_000, "5,0", "stay"),
-    ];
-    fs::write(here.path().join("border.txt"), trace.concat()).unwrap();
-    let input = here.path().join("border.txt");
-    let found = explained(input.to_str().unwrap(), &[]);
+    ]
+    .concat()
+}
+
+/// Runs successfully in a folder, and returns what it printed.
+fn printed(folder: &Path, arguments: &[&str]) -> String {
+    let output = run(folder, arguments);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+#[test]
+fn a_trace_of_a_kernel_is_drawn() {
+    let here = tempfile::tempdir().unwrap();
+    fs::write(here.path().join("border.txt"), kernel_trace()).unwrap();
+    let found = explained(here.path().join("border.txt").to_str().unwrap(), &[]);
     let column = |name: &str| {
         let wake_ups = found["wake_ups"].as_array().unwrap().iter();
         wake_ups.map(|wake_up| wake_up[name].clone()).collect::<Vec<_>>()
     };
+    assert_eq!(found["decider"], "kernel");
+    assert_eq!(column("time_ns"), [0, 1_000_000_000, 2_000_000_000, 3_000_000_000_u64]);
     assert_eq!(column("action"), ["stay", "grow", "shrink", "stay"]);
     assert_eq!(column("pageblocks"), [0, 8, 2, 0]);
     assert_eq!(column("waited"), [0, 1, 0, 0]);
     assert_eq!(column("pressure_unmovable"), [0.0, 0.012, 0.008, 0.005]);
-    let import = ["import", "border.txt", "--output", "border.parquet"];
-    let output = run(here.path(), &import);
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    printed(here.path(), &["import", "border.txt", "--output", "border.parquet"]);
     let recording = explained(here.path().join("border.parquet").to_str().unwrap(), &[]);
     assert_eq!(recording["wake_ups"], found["wake_ups"], "a recording has the same notes");
-    let picture = ["lab", "explain", "border.txt", "--picture", "border.svg"];
-    let output = run(here.path(), &picture);
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    let text = String::from_utf8_lossy(&output.stdout);
+    let text = printed(here.path(), &["lab", "explain", "border.txt", "--picture", "border.svg"]);
     // The column may be too narrow for the whole reason.
     assert!(text.contains("grown") && text.contains("unmovable memory"), "{text}");
+    assert!(text.contains("decisions of the kernel"), "{text}");
     let svg = fs::read_to_string(here.path().join("border.svg")).unwrap();
     assert!(svg.contains("grown (1)") && svg.contains("requests waited (1)"), "{svg}");
-    let bad = trace.concat().replace("available=4000,", "available=");
-    fs::write(here.path().join("border.txt"), bad).unwrap();
-    let output = run(here.path(), &picture);
-    assert_eq!(output.status.code(), Some(1));
-    let expected = "border.txt: line 4: expected available= and two numbers";
-    assert!(stderr(&output).contains(expected), "{}", stderr(&output));
-    run(here.path(), &["import", "border.txt", "--output", "bad.parquet"]);
-    let output = run(here.path(), &["lab", "explain", "bad.parquet"]);
-    assert_eq!(output.status.code(), Some(1));
-    // The first event is the name of the thread.
-    let expected = "bad.parquet: event 4: expected available= and two numbers";
-    assert!(stderr(&output).contains(expected), "{}", stderr(&output));
+}
+
+#[test]
+fn an_event_that_no_kernel_prints_is_named() {
+    let here = tempfile::tempdir().unwrap();
+    let bad = kernel_trace().replace("available=4000,", "available=");
+    fs::write(here.path().join("bad.txt"), bad).unwrap();
+    printed(here.path(), &["import", "bad.txt", "--output", "bad.parquet"]);
+    // The first event of the recording is the name of the thread.
+    for (input, place) in [("bad.txt", "line 4"), ("bad.parquet", "event 4")] {
+        let output = run(here.path(), &["lab", "explain", input]);
+        assert_eq!(output.status.code(), Some(1));
+        let expected = format!("{input}: {place}: expected available= and two numbers");
+        assert!(stderr(&output).contains(&expected), "{}", stderr(&output));
+    }
 }
 
 #[test]

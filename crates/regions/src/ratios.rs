@@ -91,7 +91,7 @@ pub fn min_free_kib(setting: MinFree, now_kib: u64, nodes: &[NodeSample]) -> Opt
         MinFree::Leave => None,
         MinFree::Fixed(kib) => (kib != now_kib).then_some(kib),
         // The kernel zones got less than half of it: raise it threefold, up to a hundredth of
-        // memory (chosen).
+        // memory (*chosen*).
         MinFree::Auto if min * 4 * 2 < now_kib => {
             let raised = (now_kib * 3).min(all * 4 / 100);
             (raised > now_kib).then_some(raised)

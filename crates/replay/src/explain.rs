@@ -95,9 +95,23 @@ impl WakeUp {
     }
 }
 
+/// Whose decisions are shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Decider {
+    /// A kernel with a movable border.
+    Kernel,
+    /// `contiguitas`, which served a recording's requests.
+    Replay,
+    /// `contiguitas` in a simulated machine.
+    Simulation,
+}
+
 /// The wake-ups of a run.
 #[derive(Clone, Debug, Serialize)]
 pub struct WakeUps {
+    /// Whose they are.
+    pub decider: Decider,
     /// Whether the run was stopped before its end.
     pub interrupted: bool,
     /// All of them, by time.
@@ -119,7 +133,8 @@ pub fn scenario(
     machine.note_decisions();
     live(&mut machine, scenario, simulated_ns, progress, cancel);
     let wake_ups = machine.decisions().iter().map(|(now, decision)| WakeUp::of(*now, decision));
-    Ok(WakeUps { interrupted: cancel.load(Ordering::Relaxed), wake_ups: wake_ups.collect() })
+    let interrupted = cancel.load(Ordering::Relaxed);
+    Ok(WakeUps { decider: Decider::Simulation, interrupted, wake_ups: wake_ups.collect() })
 }
 
 /// Replays a trace under `contiguitas`. `progress` gets the number of events so far.
@@ -136,7 +151,8 @@ pub fn trace(
     let mut replay = Replay::new(found, regions, Initial::AsFound);
     replay.placement_mut().note_decisions();
     let (mut origin, mut events) = (None, 0);
-    let mut explained = WakeUps { interrupted: false, wake_ups: Vec::new() };
+    let mut explained =
+        WakeUps { decider: Decider::Replay, interrupted: false, wake_ups: Vec::new() };
     while let Some(batch) = source.next_batch()? {
         for event in batch {
             let origin = *origin.get_or_insert(event.time_ns);

@@ -9,7 +9,7 @@ use crate::skip_without;
 /// Debian's user `postgres`: `$as` runs a command as the server's user.
 const PREPARE: &str = r#"
     set -eu
-    bin=$(ls -d /usr/lib/postgresql/*/bin 2>/dev/null | tail -n 1)
+    bin=$(ls -d /usr/lib/postgresql/*/bin 2>/dev/null | sort -V | tail -n 1)
     [ -x "$bin/initdb" ] && [ -x "$bin/pgbench" ] || { echo "initdb and pgbench are not installed"; exit 77; }
     as=
     if [ "$(id -u)" = 0 ]; then

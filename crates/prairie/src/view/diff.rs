@@ -131,7 +131,7 @@ fn whole(name: &str) -> Option<&str> {
     name.strip_prefix("zones[")?.split_once("].").map(|(_, row)| row)
 }
 
-/// Whether a zone's change is that of the machine, within a tenth (chosen).
+/// Whether a zone's change is that of the machine, within a tenth (*chosen*).
 fn is_nearly_all(zone: &Change, machine: &Change) -> bool {
     match (zone.difference, machine.difference) {
         (Some(zone), Some(machine)) => (zone - machine).abs() <= machine.abs() / 10.0,

@@ -262,7 +262,7 @@ impl Node {
     fn reserve(&self, terms: &Terms) -> u64 {
         let kernel = terms.kernel;
         let spare = self.ready(terms).max(kernel.min_reserve / page_bytes());
-        // An eighth of the node is the most that a rate asks for (chosen): beyond that it is a
+        // An eighth of the node is the most that a rate asks for (*chosen*): beyond that it is a
         // burst that no reserve would last for.
         let most = (self.sample.managed() / 8).max(self.sample.kernel.high + spare);
         self.demand.low(self.sample.kernel.high, spare).min(most)

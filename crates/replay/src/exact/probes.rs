@@ -130,6 +130,12 @@ pub struct ListReading {
 /// The flag of lists that keep a batch (`PCPF_FREE_HIGH_BATCH`).
 const KEEPS_BATCH: u64 = 2;
 
+/// The largest batch that is believed (*chosen*): a thousand times a kernel's.
+const MOST_BATCH: u32 = 1 << 16;
+
+/// How often a kernel doubles a batch at most (the bound of `CONFIG_PCP_BATCH_SCALE_MAX`).
+const MOST_DOUBLINGS: u8 = 6;
+
 /// The flag of frees to the tail of a list (`FPI_TO_TAIL`).
 const TO_TAIL: u64 = 2;
 
@@ -222,17 +228,19 @@ impl Fields<'_> {
     }
 
     fn lists(&self) -> Option<ListReading> {
+        let batch = self.small("batch").filter(|batch| (1..=MOST_BATCH).contains(batch))?;
+        let factor = u8::try_from(self.number("factor")?).ok();
         Some(ListReading {
             zone: self.number("zone")?,
             count: self.small("count")?,
             high: self.small("high")?,
             limits: Pageset {
-                batch: self.small("batch")?,
+                batch,
                 high: self.small("min")?,
                 high_max: self.small("max")?,
                 keeps_batch: self.number("flags")? & KEEPS_BATCH != 0,
             },
-            alloc_factor: self.number("factor")?.try_into().ok()?,
+            alloc_factor: factor.filter(|factor| *factor <= MOST_DOUBLINGS)?,
             free_count: self.small("freed")?,
             freed_larger: self.number("flags")? & 1 != 0,
         })
@@ -382,6 +390,9 @@ mod tests {
             "prairie_isolate: page=0x40 order=0 base=0x80",
             "prairie_pageblock: pfn=-1 flags= mask=7 by=",
             "prairie_pageblock: pfn=1 flags=7 mask=7 by=x",
+            "prairie_decay: zone=1 count=9 high=4 min=4 max=8 batch=0 flags=0 factor=0 freed=0",
+            "prairie_decay: zone=1 count=9 high=4 min=4 max=8 batch=4294967295 flags=0 factor=0 freed=0",
+            "prairie_decay: zone=1 count=9 high=4 min=4 max=8 batch=7 flags=0 factor=32 freed=0",
         ] {
             assert_eq!(readings(&[text, "prairie_isolated: frames=1"]), [], "{text}");
         }

@@ -9,7 +9,7 @@ use prairie_frames::Order;
 use prairie_trace::{EventKind, EventSource};
 use thiserror::Error;
 
-use super::{Action, WakeUp, WakeUps};
+use super::{Action, Decider, WakeUp, WakeUps};
 
 const DECIDE: &str = "contiguitas_decide:";
 const MOVE: &str = "contiguitas_move:";
@@ -143,7 +143,7 @@ impl Decisions {
 
     fn finish(mut self) -> WakeUps {
         self.wake_ups.sort_by_key(|wake_up| wake_up.time_ns);
-        WakeUps { interrupted: false, wake_ups: self.wake_ups }
+        WakeUps { decider: Decider::Kernel, interrupted: false, wake_ups: self.wake_ups }
     }
 
     fn decide(&mut self, event: &Event<'_>) -> Result<(), TraceError> {

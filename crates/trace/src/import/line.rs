@@ -40,6 +40,7 @@ const INITCALLS: [&str; 3] = ["init_per_zone_wmark_min", "hugepage_init", "cache
 
 /// How events of a kernel with a movable border (`kernel/`) begin.
 const BORDER: &str = "contiguitas_";
+
 /// The increment of a pin to the reference count of a small page (`GUP_PIN_COUNTING_BIAS`).
 const PIN: i64 = 1024;
 /// Bytes of a page's descriptor (`struct page`) on 64-bit kernels as distributions build them.

@@ -6,7 +6,7 @@ use experiments::load::Noise;
 
 use super::service::{Connection, Service, noise};
 
-/// No message of the server is longer; a longer one is not one of PostgreSQL.
+/// The longest message that is believed (*chosen*): a longer one is not one of PostgreSQL.
 const MAX_MESSAGE: usize = 1 << 24;
 
 /// A connection, as the user `postgres` without a password.

@@ -262,18 +262,29 @@ impl LinuxZone {
     }
 
     /// Drains what a free has found to be too much (`free_unref_page_commit`, 6.7).
-    fn give_back(&mut self, context: &mut Context<'_>, mut frames: u32, cpu: u16, list: usize) {
+    fn give_back(&mut self, context: &mut Context<'_>, frames: u32, cpu: u16, list: usize) {
         if frames == 0 {
             return;
         }
         let at_once = if context.config.drains_by_batch { self.pageset.batch } else { frames };
-        while frames > 0 && self.per_cpu[usize::from(cpu)].count > 0 {
-            let part = frames.min(at_once);
-            self.drain_frames(context, part, cpu, list);
-            frames -= part;
-        }
+        self.drain_in_parts(context, (cpu, list), frames, at_once);
         if self.below_high {
             self.end_below_high();
+        }
+    }
+
+    /// Gives frames of a CPU's lists back, beginning with `list`, at most so many `at_once`.
+    fn drain_in_parts(
+        &mut self,
+        context: &mut Context<'_>,
+        (cpu, list): (u16, usize),
+        mut frames: u32,
+        at_once: u32,
+    ) {
+        while frames > 0 && self.per_cpu_pages(cpu).count > 0 {
+            let part = frames.min(at_once.max(1));
+            self.drain_frames(context, part, cpu, list);
+            frames -= part;
         }
     }
 
@@ -293,13 +304,8 @@ impl LinuxZone {
     }
 
     /// Gives frames of a CPU's lists back, a batch at a time (`decay_pcp_high`).
-    pub(super) fn drain_by_batch(&mut self, context: &mut Context<'_>, cpu: u16, mut frames: u32) {
-        let limits = self.pageset;
-        while frames > 0 && self.per_cpu[usize::from(cpu)].count > 0 {
-            let part = frames.min(limits.batch.max(1));
-            self.drain_frames(context, part, cpu, 0);
-            frames -= part;
-        }
+    pub(super) fn drain_by_batch(&mut self, context: &mut Context<'_>, cpu: u16, frames: u32) {
+        self.drain_in_parts(context, (cpu, 0), frames, self.pageset.batch);
     }
 
     /// Gives a part back of what a free to `list` found to be too much; the `last` one may show that

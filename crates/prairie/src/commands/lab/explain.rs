@@ -168,19 +168,19 @@ fn refuse_seeds(args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Whether a recording may have decisions of a kernel with a border: it names the tracepoints that were
-/// recorded, or was imported and names none.
-fn may_have_decisions(metadata: &Metadata) -> bool {
+/// Whether a recording is of a kernel with a border, by the tracepoints that it names; nothing if it
+/// was imported and names none.
+fn has_border(metadata: &Metadata) -> Option<bool> {
     let of_border = |path: &String| path.starts_with("contiguitas/");
-    let recording = metadata.recording.as_ref();
-    recording.is_none_or(|recording| recording.tracepoint_formats.keys().any(of_border))
+    Some(metadata.recording.as_ref()?.tracepoint_formats.keys().any(of_border))
 }
 
 fn of_recording(args: &Args, interrupted: &AtomicBool) -> anyhow::Result<WakeUps> {
     let reader = Reader::open(&args.input)?;
-    if may_have_decisions(reader.metadata()) {
+    let has_border = has_border(reader.metadata());
+    if has_border != Some(false) {
         let own = explain::recorded(&mut reader.events(Columns::NOTES))?;
-        if !own.wake_ups.is_empty() {
+        if has_border == Some(true) || !own.wake_ups.is_empty() {
             return Ok(own);
         }
     }

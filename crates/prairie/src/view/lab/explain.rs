@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use prairie_replay::explain::{Action, WakeUp, WakeUps};
+use prairie_replay::explain::{Action, Decider, WakeUp, WakeUps};
 use prairie_report::palette::{MOVABLE, MUTED, UNMOVABLE};
 use prairie_report::{
     Axis, Block, Cell, Column, LineChart, Marks, Paint, Panel, Report, Section, Series, Shape,
@@ -133,7 +133,16 @@ pub fn report(file: &Path, explained: &WakeUps, generated_by: String) -> Report 
     let last = explained.wake_ups.last().map_or(0, |w| w.time_ns);
     Report {
         title: "The border of contiguitas".to_owned(),
-        subtitle: format!("{} · {}", file.display(), number::duration(last)),
+        subtitle: format!(
+            "{} · {} · {}",
+            file.display(),
+            match explained.decider {
+                Decider::Kernel => "decisions of the kernel",
+                Decider::Replay => "decisions of contiguitas on the recorded requests",
+                Decider::Simulation => "simulation",
+            },
+            number::duration(last)
+        ),
         generated_by,
         sections,
     }

@@ -13,7 +13,7 @@ use crate::exact::script::Moment;
 use crate::exact::step::Step;
 use crate::exact::where_is;
 
-/// The most acts for which a thread is taken to have been preempted (chosen).
+/// The most acts for which a thread is taken to have been preempted (*chosen*).
 pub(super) const PREEMPTED: usize = 2000;
 
 impl Follow<'_> {

@@ -273,7 +273,7 @@ impl LinuxZone {
         }
     }
 
-    /// Gives frames of a CPU's lists back, beginning with `list`, at most so many `at_once`.
+    /// Gives frames of a CPU's lists back, beginning with `list`, at most N `at_once`.
     fn drain_in_parts(
         &mut self,
         context: &mut Context<'_>,

@@ -2,11 +2,20 @@
 # Records stock kernels from boot on, now, and holds the `linux` system against them: every frame at
 # the buddy level, 99.99 % of all allocations where the record is followed, 99.9 % simulated.
 # Usage: [VM_KERNELS="6.1 6.12 6.18 7.3"] vm/tests/exact.sh
+# On failure the recording stays in a folder that the message names: another boot may not show it.
 set -eu
 vm=$(cd "$(dirname "$0")/.." && pwd)
 prairie=${PRAIRIE:-$vm/../target/release/prairie}
-work=$(mktemp -d)
+work=$(mktemp -d "${TMPDIR:-/tmp}/prairie-exact.XXXXXX")
 trap 'rm -rf "$work"' EXIT
+trap 'exit 130' INT TERM
+
+# Usage: fail FOLDER MESSAGE
+fail() {
+    trap - EXIT
+    echo "vm/tests/exact.sh: $2; the recording is in $1" >&2
+    exit 1
+}
 
 # Shares of frames right, in parts per million, by name: one line each.
 shares() {
@@ -21,9 +30,13 @@ shares() {
 hold() {
     folder=$work/$1-$2
     PRAIRIE=$prairie "$vm/record" --kernel "$1" --cpus "$2" processes "$folder"
-    "$prairie" replay "$folder/trace.parquet" --against "$folder" --json >"$work/answer" || [ $? = 1 ]
+    "$prairie" replay "$folder/trace.parquet" --against "$folder" --json >"$work/answer" || [ $? = 1 ] ||
+        fail "$folder" "Linux $1, $2 CPUs: the replay failed"
     shares "$work/answer" >"$work/shares"
-    [ "$(wc -l <"$work/shares")" -eq 4 ] || { cat "$work/answer" >&2; exit 1; }
+    [ "$(wc -l <"$work/shares")" -eq 4 ] || {
+        cat "$work/answer" >&2
+        fail "$folder" "Linux $1, $2 CPUs: expected a share for each of four levels"
+    }
     while read -r name share total; do
         case $name in
         zone_locked) least=1000000 ;;
@@ -32,9 +45,8 @@ hold() {
         esac
         echo "Linux $1, $2 CPUs, $name: $share of 1,000,000 of $total"
         [ "$total" -gt 5000 ] && [ "$share" -ge "$least" ] || {
-            "$prairie" replay "$folder/trace.parquet" --against "$folder" >&2
-            echo "vm/tests/exact.sh: Linux $1, $2 CPUs, $name: $share, at least $least expected" >&2
-            exit 1
+            "$prairie" replay "$folder/trace.parquet" --against "$folder" >&2 || :
+            fail "$folder" "Linux $1, $2 CPUs, $name: $share, expected at least $least of more than 5000"
         }
     done <"$work/shares"
     rm -rf "$folder"

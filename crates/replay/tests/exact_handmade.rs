@@ -301,9 +301,60 @@ fn a_free_drains_batch_by_batch() {
     let fidelity = compare(&recording);
     assert_eq!(fidelity.odd, Inconsistencies::default());
     assert_exact(&fidelity, 7);
+    assert_eq!(lowered(&recording), 0);
+}
+
+/// A free fills the lists. Before it drains them, an interrupt frees two blocks past them, which a probe
+/// reports, or misses, or which later leave the free lists.
+#[test]
+fn a_free_drains_after_an_interrupt_freed_past_the_lists() {
+    let free = |frame| act(0, 1, Action::Free, frame);
+    let listed = |frame| act(0, 1, Action::Listed, frame);
+    let past = |frame| act(0, 1, Action::PastLists { to_tail: false }, frame);
+    let interrupts =
+        [vec![free(3000), past(3000), free(3002), past(3002)], vec![free(3000), free(3002)]];
+    for (interrupt, probes) in [(0, true), (1, true), (1, false)] {
+        let mut acts = vec![bulk(), Act::aside(Action::Resized(Resized::Boot), 0)];
+        for frame in 2048..2098 {
+            acts.extend([free(frame)].into_iter().chain(probes.then(|| listed(frame))));
+        }
+        acts.extend(interrupts[interrupt].clone());
+        acts.extend(drains(0, 46, 1));
+        acts.extend((2094..2098).rev().map(|frame| alloc(0, frame)));
+        if probes {
+            acts.extend([free(2097), listed(2097), alloc(0, 2097)]);
+        } else {
+            let isolated = Action::Isolated { searched: false };
+            acts.extend([3000, 3002].map(|frame| act(1, 2, isolated, frame)));
+        }
+        let recording = recording(1, 4, acts, KernelVersion::new(6, 18));
+        let recording = Recording { lists_from: probes.then_some(0), ..recording };
+        let fidelity = compare(&recording);
+        assert_eq!(fidelity.odd, Inconsistencies::default(), "{interrupt} {probes}");
+        assert_exact(&fidelity, if probes { 5 } else { 4 });
+        assert_eq!(fidelity.hidden.direct_frees, 2);
+        assert_eq!(lowered(&recording), 0);
+    }
+}
+
+/// Drains that the replay takes for those of an update of statistics without a reading.
+fn lowered(recording: &Recording) -> usize {
     let all = 0..recording.acts.len();
     let config = Config::of(recording.version);
-    let followed = follow::follow(&recording, &Opening::of(&recording), config, all);
-    let lowered = |(_, step): (usize, &Step)| matches!(step, Step::Lower { .. });
-    assert!(!followed.script.steps().any(lowered));
+    let followed = follow::follow(recording, &Opening::of(recording), config, all);
+    let lowers = |(_, step): &(usize, &Step)| matches!(step, Step::Lower { .. });
+    followed.script.steps().filter(lowers).count()
+}
+
+/// Lists shrink without a free as statistics are updated. From the first reading on, each update has one.
+#[test]
+fn no_update_of_statistics_drains_without_a_reading_once_there_are_readings() {
+    let lowered_after = |read: bool| {
+        let mut acts = vec![Act::aside(Action::Resized(Resized::Boot), 0)];
+        acts.extend(read.then(|| Act::aside(Action::Decay(0), 0)));
+        acts.extend(frees(&[0], 40).into_iter().chain(drains(0, 3, 9)));
+        let recording = recording(1, 3, acts, KernelVersion::new(6, 18));
+        lowered(&Recording { readings: vec![(0, READING)], ..recording })
+    };
+    assert_eq!([false, true].map(lowered_after), [1, 0]);
 }

@@ -178,6 +178,8 @@ struct Follow<'a> {
     caused: HashSet<u32>,
     /// The act from which on the record names allocations in bulk.
     bulk_from: usize,
+    /// The act from which on the record has the kernel's numbers at each update of statistics.
+    readings_from: usize,
     stages: Stages,
     /// The act of the last change of limits that the record names, and the limits before it.
     changed: Option<(usize, Vec<Pageset>)>,
@@ -256,6 +258,7 @@ fn follow_once(
     let frames = recording.layout.frames() as usize;
     let late = |act: &Act| act.action == Action::HandOver;
     let is_bulk = |act: &Act| matches!(act.action, Action::Bulk { .. });
+    let is_reading = |act: &Act| matches!(act.action, Action::Decay(_));
     let mut follow = Follow {
         recording,
         machine,
@@ -263,6 +266,7 @@ fn follow_once(
         drains_by_batch: config.drains_by_batch,
         caused: HashSet::new(),
         bulk_from: recording.acts.iter().position(is_bulk).unwrap_or(usize::MAX),
+        readings_from: recording.acts.iter().position(is_reading).unwrap_or(usize::MAX),
         stages: Stages::of(recording),
         changed: None,
         sized_before: HashMap::new(),
@@ -336,9 +340,11 @@ fn before_by_thread(acts: &[Act]) -> Vec<u32> {
 impl Follow<'_> {
     fn act(&mut self, index: usize, act: &Act) {
         if act.frame != Frame::NONE && !act.is_aside() && !matches!(act.action, Action::Drain(_)) {
-            let drains = &mut self.cpus[usize::from(act.cpu)].drains;
-            if drains.left <= 0 || drains.thread.is_none_or(|thread| thread == act.thread) {
-                *drains = Drains::default();
+            let drains = self.cpus[usize::from(act.cpu)].drains;
+            let own = drains.thread.is_none_or(|thread| thread == act.thread);
+            // An interrupt frees past lists in use.
+            if drains.left <= 0 || (own && !self.is_past_lists(index, act)) {
+                self.cpus[usize::from(act.cpu)].drains = Drains::default();
             }
         }
         match act.action {

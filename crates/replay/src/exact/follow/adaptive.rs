@@ -240,8 +240,9 @@ impl Follow<'_> {
         }
     }
 
-    /// Holds the count of a CPU's frames against what followed a free: a drain or none.
-    pub(super) fn check_adaptive(&mut self, index: usize, act: &Act, drains: bool) {
+    /// Holds the count of a CPU's frames against what followed a free: a drain, by its first act, or none.
+    pub(super) fn check_adaptive(&mut self, index: usize, act: &Act, drain: Option<usize>) {
+        let drains = drain.is_some();
         let zone = self.machine.linux.zone_index(act.frame);
         let count = self.machine.linux.cached_count(zone, act.cpu);
         let before = self.machine.linux.tuning(zone, act.cpu);
@@ -255,8 +256,10 @@ impl Follow<'_> {
             let (thread, left) = (Some(act.thread), i64::from(frames));
             self.cpus[usize::from(act.cpu)].drains = Drains { thread, zone, left };
         }
-        if drains && u64::from(frames) >= count {
-            self.clear_all(index, act.cpu, zone);
+        if let Some(first) = drain
+            && u64::from(frames) >= count
+        {
+            self.clear_all(index, act.cpu, zone, first);
         }
         if drains == (frames > 0) {
             return;

@@ -20,14 +20,7 @@ impl Follow<'_> {
             self.take_silently(frame, moment, false);
         }
         let stored = self.machine.linux.pageblock_type(frame);
-        let next = self.next_act(index);
-        // What leaves a list came to it.
-        let leaves = |next: &Act| {
-            matches!(next.action, Action::Alloc(..) | Action::Drain(_))
-                && (next.frame, next.order) == (frame, order)
-        };
-        let on_list = next.is_some_and(leaves);
-        let next = next.map(|next| next.action);
+        let next = self.next_act(index).map(|next| next.action);
         if next == Some(Action::Listed) {
             // Since 6.9 the type is looked up as the block comes to its list.
             if self.recording.version < FOLIO_BATCHES.since {
@@ -42,12 +35,7 @@ impl Follow<'_> {
         let within = self.cpus[usize::from(act.cpu)].exact.is_some_and(|(start, whole)| {
             order == Order::BASE && frame > start && frame < start.offset(whole.frames())
         });
-        let direct = matches!(
-            next,
-            Some(Action::Locked(_) | Action::Fallback { .. } | Action::Isolated { .. })
-        ) || self.past_list.contains(&index)
-            || (!on_list && self.is_missed_past_lists(index, act));
-        if goes_through_cpu(order) && !within && !direct {
+        if goes_through_cpu(order) && !within && !self.bypasses_lists(index, act) {
             self.enter(index, act, stored);
             return;
         }
@@ -57,6 +45,38 @@ impl Follow<'_> {
         self.result.odd.freed_free += u64::from(self.machine.claim(frame, order));
         self.give(index, (frame, order), stored, end);
         self.script(Moment::at(index), Step::FreeDirect { frame, order, end });
+    }
+
+    /// Whether a free that no probe reports went past the lists.
+    fn bypasses_lists(&self, index: usize, act: &Act) -> bool {
+        let next = self.next_act(index);
+        // What leaves a list came to it.
+        let on_list = next.is_some_and(|next| {
+            matches!(next.action, Action::Alloc(..) | Action::Drain(_))
+                && (next.frame, next.order) == (act.frame, act.order)
+        });
+        let from_free_lists = next.is_some_and(|next| {
+            matches!(
+                next.action,
+                Action::Locked(_) | Action::Fallback { .. } | Action::Isolated { .. }
+            )
+        });
+        from_free_lists
+            || self.past_list.contains(&index)
+            || (!on_list && self.is_missed_past_lists(index, act))
+    }
+
+    /// Whether an act is a free past the lists: those of its zone stay as they are.
+    pub(super) fn is_past_lists(&self, index: usize, act: &Act) -> bool {
+        match act.action {
+            Action::PastLists { .. } => true,
+            Action::Free => match self.next_act(index).map(|next| next.action) {
+                Some(Action::PastLists { .. }) => true,
+                Some(Action::Listed) => false,
+                _ => self.bypasses_lists(index, act),
+            },
+            _ => false,
+        }
     }
 
     /// Whether an interrupt freed a block past the lists while a probe on them ran, which the probe
@@ -104,36 +124,41 @@ impl Follow<'_> {
         self.machine.linux.cache_block(&mut self.machine.table, act.cpu, block, kept, End::Head);
         self.entered[frame.index()] = (index as u32, list);
         // A drain works on the free lists when it gets their lock, not when the free is logged.
-        let drains = self.drains_after(index, act);
-        let when = if drains { self.next_on_cpu[index] as usize } else { index };
-        let drained = if drains { self.batches_of_free(index, act) } else { Vec::new() };
+        let drain = self.drain_after(index, act);
+        let when = drain.unwrap_or(index);
+        let drained = drain.map_or(Vec::new(), |_| self.batches_of_free(index, act));
         let batches = drained.len() as u32;
         self.script(Moment::at(when), Step::Free { cpu: act.cpu, frame, order, batches });
         for began in drained {
             self.script(Moment::at(began), Step::DrainBatch { cause: when });
         }
-        self.check_count(index, act, drains);
+        self.check_count(index, act, drain);
     }
 
-    /// Whether a free leads to a drain of its zone's lists.
-    pub(super) fn drains_after(&self, index: usize, act: &Act) -> bool {
+    /// The first act of the drain of its zone's lists that a free leads to. Until the drain, interrupts
+    /// find the lists in use and free past them.
+    pub(super) fn drain_after(&self, index: usize, act: &Act) -> Option<usize> {
         let zone = self.machine.linux.zone_index(act.frame);
-        let drains = self.next_act_on_cpu(index).is_some_and(|next| {
-            matches!(next.action, Action::Drain(_))
-                && next.thread == act.thread
-                && self.machine.linux.zone_index(next.frame) == zone
-        });
+        let mut at = self.next_on_cpu[index] as usize;
+        let first = loop {
+            let next = self.recording.acts.get(at).filter(|next| next.thread == act.thread)?;
+            if matches!(next.action, Action::Drain(_)) {
+                break (self.machine.linux.zone_index(next.frame) == zone).then_some(at)?;
+            }
+            if !self.is_past_lists(at, next) {
+                return None;
+            }
+            at = self.next_on_cpu[at] as usize;
+        };
         // Or statistics were updated, and that drained.
         let decays = |act: &&Act| matches!(act.action, Action::Decay(_));
-        drains && {
-            let until = self.next_on_cpu[index] as usize;
-            let mut between = self.recording.acts[index + 1..until].iter();
-            !between.any(|other| other.cpu == act.cpu && decays(&other))
-        }
+        let mut between = self.recording.acts[index + 1..first].iter();
+        (!between.any(|other| other.cpu == act.cpu && decays(&other))).then_some(first)
     }
 
-    /// Holds the count of a CPU's frames against what followed: a drain or none.
-    pub(super) fn check_count(&mut self, index: usize, act: &Act, drains: bool) {
+    /// Holds the count of a CPU's frames against what followed: a drain, by its first act, or none.
+    pub(super) fn check_count(&mut self, index: usize, act: &Act, drain: Option<usize>) {
+        let drains = drain.is_some();
         let zone = self.machine.linux.zone_index(act.frame);
         let count = self.machine.linux.cached_count(zone, act.cpu);
         if self.stages.is_boot() {
@@ -143,7 +168,7 @@ impl Follow<'_> {
             return;
         }
         if self.adaptive {
-            return self.check_adaptive(index, act, drains);
+            return self.check_adaptive(index, act, drain);
         }
         let factor = &mut self.factors[zone][usize::from(act.cpu)];
         let flush = *factor > 0 && act.order > Order::BASE && act.order.get() <= 3;
@@ -155,8 +180,10 @@ impl Follow<'_> {
             self.cpus[usize::from(act.cpu)].drains =
                 Drains { thread: Some(act.thread), zone, left };
         }
-        if drains && flush {
-            self.clear_all(index, act.cpu, zone);
+        if let Some(first) = drain
+            && flush
+        {
+            self.clear_all(index, act.cpu, zone, first);
             return;
         }
         let mut high = u64::from(self.stages.pageset(zone).high);

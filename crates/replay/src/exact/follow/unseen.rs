@@ -70,12 +70,12 @@ impl Follow<'_> {
         })
     }
 
-    /// A free of a larger block returns all that the lists hold: what does not go back had been
-    /// taken unseen.
-    pub(super) fn clear_all(&mut self, index: usize, cpu: u16, zone: usize) {
+    /// A free of a larger block returns all that the lists hold, from the act `first` on: what does not
+    /// go back had been taken unseen.
+    pub(super) fn clear_all(&mut self, index: usize, cpu: u16, zone: usize, first: usize) {
         let mut run = Vec::new();
-        let mut at = index;
-        while let Some(next) = self.next_act_on_cpu(at)
+        let mut at = first;
+        while let Some(next) = self.recording.acts.get(at)
             && matches!(next.action, Action::Drain(_))
             && self.machine.linux.zone_index(next.frame) == zone
         {

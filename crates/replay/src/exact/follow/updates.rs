@@ -152,7 +152,7 @@ impl Follow<'_> {
             return self.script(Moment::before(index), Step::DrainRemote { zone, cpu });
         }
         let left = count.saturating_sub(drained);
-        if left > 0 && self.adaptive {
+        if left > 0 && self.adaptive && index < self.readings_from {
             let high = u32::try_from(left).unwrap_or(u32::MAX);
             let tuning = self.machine.linux.tuning(zone, cpu);
             self.machine.linux.set_tuning(zone, cpu, Tuning { high, ..tuning });

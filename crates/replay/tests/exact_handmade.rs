@@ -178,6 +178,27 @@ fn a_frame_that_leaves_a_list_was_not_freed_past_it() {
     assert_exact(&fidelity, 5);
 }
 
+/// A frame whose arrival no probe reported was on a list if it is freed again: it was allocated in bulk,
+/// and leaves the free lists only with an event. The allocation may be the one whose probe an interrupt
+/// with these frees finds running.
+#[test]
+fn a_frame_that_is_freed_again_was_not_freed_past_a_list() {
+    let free = |frame| act(0, 0, Action::Free, frame);
+    let listed = |frame| act(0, 0, Action::Listed, frame);
+    let bulk = Action::Bulk { migrate_type: TYPE, frames: 1, node: None, returns: false };
+    let bulk = || Act::aside(bulk, 0);
+    let before = [free(0), free(1), listed(1), alloc(0, 1), bulk(), alloc(0, 2)];
+    let within = [bulk(), free(1), free(0), alloc(0, 1), alloc(0, 2)];
+    for acts in [before.to_vec(), within.to_vec()] {
+        let acts = refill(0, 0..3).chain([alloc(0, 0), alloc(0, 1)]).chain(acts);
+        let acts = acts.chain([free(0), listed(0), alloc(0, 0)]).collect();
+        let recording = recording(1, 3, acts, KernelVersion::new(7, 3));
+        let fidelity = compare(&Recording { lists_from: Some(0), ..recording });
+        assert_eq!((fidelity.odd.freed_free, fidelity.hidden.direct_frees), (0, 0));
+        assert_exact(&fidelity, 5);
+    }
+}
+
 /// Threads 1 and 2 are preempted before they log the blocks that they took. Thread 3 frees two blocks,
 /// and takes one of them.
 #[test]

@@ -212,10 +212,13 @@ impl Follow<'_> {
 
     /// Whether a frame was freed while the record names all allocations in bulk. If it leaves its
     /// list without an event, it never came there: an interrupt freed it while the list was in use.
+    /// A frame that is freed again did: the free lists give nothing without an event.
     pub(super) fn was_freed_later(&self, frame: Frame) -> bool {
         let entered = self.entered[frame.index()].0 as usize;
         let act = self.recording.acts.get(entered);
+        let again = self.next.get(entered).is_some_and(|&next| next != NEVER);
         entered > self.bulk_from
+            && !again
             && act.is_some_and(|act| matches!(act.action, Action::Free | Action::Listed))
     }
 

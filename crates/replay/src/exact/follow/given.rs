@@ -50,10 +50,15 @@ impl Follow<'_> {
     /// Whether a free that no probe reports went past the lists.
     fn bypasses_lists(&self, index: usize, act: &Act) -> bool {
         let next = self.next_act(index);
-        // What leaves a list came to it.
+        // What leaves a list came to it. What is freed again left one in bulk: the free lists give
+        // nothing without an event.
         let on_list = next.is_some_and(|next| {
-            matches!(next.action, Action::Alloc(..) | Action::Drain(_))
-                && (next.frame, next.order) == (act.frame, act.order)
+            (next.frame, next.order) == (act.frame, act.order)
+                && match next.action {
+                    Action::Alloc(..) | Action::Drain(_) => true,
+                    Action::Free => act.order == Order::BASE,
+                    _ => false,
+                }
         });
         let from_free_lists = next.is_some_and(|next| {
             matches!(

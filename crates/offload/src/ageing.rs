@@ -5,7 +5,9 @@
 //! identify idle memory. The host is probed for them; what to do next is decided here.
 //!
 //! - **Generations** (MGLRU): an aging step every half of `min_age` keeps four generations; the
-//!   oldest have been idle for at least `min_age`. Eviction by age needs no further care.
+//!   oldest have been idle for at least `min_age`. Eviction by age needs no further care. No step is
+//!   made while enough memory is idle: it costs a walk of all page tables, and clears what the kernel
+//!   knows of files that are read, by which it protects them.
 //! - **Accessed bits** (classic lists): clear them, wait `min_age`, and sum up what is still unmarked.
 //!   No more than that may be reclaimed before the next round. Nothing is reclaimed during the wait,
 //!   because everything looks idle while the bits are cleared.
@@ -83,13 +85,15 @@ impl Ageing {
         self.means
     }
 
-    /// The action at that time. [`Step::Mark`] counts as done.
-    pub fn step(&mut self, now: Duration) -> Step {
+    /// The action at that time, when enough memory is known to be idle or not. [`Step::Mark`] counts
+    /// as done.
+    pub fn step(&mut self, now: Duration, is_enough: bool) -> Step {
         match (self.means, self.state) {
             (Means::None, _) => Step::Wait,
             (_, State::Unmarked) => self.mark(now),
             (Means::Generations, State::Marked { at }) if now >= at + self.min_age / 2 => {
-                self.mark(now)
+                let stale = now >= at + self.min_age * HOLDS;
+                if stale || !is_enough { self.mark(now) } else { Step::Wait }
             }
             (Means::AccessedBits, State::Marked { at }) if now >= at + self.min_age => {
                 Step::Measure
@@ -128,9 +132,18 @@ impl Ageing {
     }
 
     /// Starts again with an age of `min_age` when the mark is invalid, because the processes have
-    /// changed or pages refaulted.
+    /// changed.
     pub fn renew(&mut self, min_age: Duration) {
         *self = Ageing::new(self.means, min_age);
+    }
+
+    /// Requires an age of `min_age` because pages refaulted. Generations know the age of what they
+    /// hold; bits have to be cleared again.
+    pub fn lengthen(&mut self, min_age: Duration) {
+        match self.means {
+            Means::Generations => self.min_age = min_age,
+            Means::AccessedBits | Means::None => self.renew(min_age),
+        }
     }
 
     /// Before this there is nothing to do about age, and where there is nothing idle at `now` there
@@ -173,39 +186,40 @@ mod tests {
     #[test]
     fn accessed_bits_are_cleared_left_alone_and_summed_up() {
         let mut ageing = Ageing::new(Means::AccessedBits, seconds(120));
-        assert_eq!(ageing.step(seconds(10)), Step::Mark);
+        assert_eq!(ageing.step(seconds(10), false), Step::Mark);
         assert_eq!(ageing.idle(), Idle::Measuring);
         assert_eq!(ageing.settled_until(seconds(10)), Some(seconds(130)));
-        assert_eq!(ageing.step(seconds(129)), Step::Wait);
-        assert_eq!(ageing.step(seconds(130)), Step::Measure);
+        assert_eq!(ageing.step(seconds(129), false), Step::Wait);
+        assert_eq!(ageing.step(seconds(130), false), Step::Measure);
         ageing.measured(seconds(130), 1_000_000);
         assert_eq!(ageing.settled_until(seconds(130)), None, "there is something to take");
         assert_eq!(ageing.idle(), Idle::Bytes(900_000));
         ageing.taken(400_000);
         assert_eq!(ageing.idle(), Idle::Bytes(500_000));
-        assert_eq!(ageing.step(seconds(200)), Step::Wait);
+        assert_eq!(ageing.step(seconds(200), false), Step::Wait);
         ageing.taken(600_000);
         assert_eq!(ageing.idle(), Idle::Bytes(0));
         assert_eq!(ageing.settled_until(seconds(200)), Some(seconds(250)));
-        assert_eq!(ageing.step(seconds(249)), Step::Wait, "not marked again at once");
-        assert_eq!(ageing.step(seconds(250)), Step::Mark);
+        assert_eq!(ageing.step(seconds(249), false), Step::Wait, "not marked again at once");
+        assert_eq!(ageing.step(seconds(250), false), Step::Mark);
         assert_eq!(ageing.idle(), Idle::Measuring);
     }
 
     #[test]
     fn a_measurement_grows_stale() {
         let mut ageing = Ageing::new(Means::AccessedBits, seconds(120));
-        ageing.step(seconds(0));
+        ageing.step(seconds(0), false);
         ageing.measured(seconds(120), 1 << 30);
-        assert_eq!(ageing.step(seconds(2_519)), Step::Wait);
-        assert_eq!(ageing.step(seconds(2_520)), Step::Mark);
+        assert_eq!(ageing.step(seconds(2_519), false), Step::Wait);
+        assert_eq!(ageing.step(seconds(2_520), false), Step::Mark);
     }
 
     #[test]
     fn generations_begin_every_half_age() {
         let mut ageing = Ageing::new(Means::Generations, seconds(120));
         assert_eq!(ageing.settled_until(seconds(0)), None, "a generation is to be begun");
-        let marks: Vec<u64> = (0..400).filter(|&s| ageing.step(seconds(s)) == Step::Mark).collect();
+        let marks: Vec<u64> =
+            (0..400).filter(|&s| ageing.step(seconds(s), false) == Step::Mark).collect();
         assert_eq!(marks, [0, 60, 120, 180, 240, 300, 360]);
         assert_eq!(ageing.settled_until(seconds(360)), None, "one may just have come of age");
         assert_eq!(ageing.settled_until(seconds(361)), Some(seconds(420)));
@@ -215,19 +229,42 @@ mod tests {
     }
 
     #[test]
+    fn generations_are_kept_while_enough_is_idle() {
+        let mut ageing = Ageing::new(Means::Generations, seconds(120));
+        let mut mark = |from: u64, to: u64, is_enough| -> Vec<u64> {
+            let marked = |&s: &u64| ageing.step(seconds(s), is_enough) == Step::Mark;
+            (from..to).filter(marked).collect()
+        };
+        assert_eq!(mark(0, 121, false), [0, 60, 120]);
+        assert_eq!(mark(121, 1_000, true), [0; 0]);
+        assert_eq!(mark(1_000, 1_100, false), [1_000, 1_060]);
+        assert_eq!(mark(1_100, 3_500, true), [1_060 + 20 * 120], "it grows stale");
+    }
+
+    #[test]
+    fn generations_keep_their_ages_when_more_is_required() {
+        let mut ageing = Ageing::new(Means::Generations, seconds(120));
+        ageing.step(seconds(0), false);
+        ageing.lengthen(seconds(240));
+        assert!(!ageing.is_ripe(seconds(239)) && ageing.is_ripe(seconds(240)));
+        assert_eq!(ageing.step(seconds(119), false), Step::Wait);
+        assert_eq!(ageing.step(seconds(120), false), Step::Mark);
+    }
+
+    #[test]
     fn without_means_nothing_is_known() {
         let mut ageing = Ageing::new(Means::None, seconds(120));
-        assert_eq!((ageing.step(seconds(500)), ageing.idle()), (Step::Wait, Idle::Unknown));
+        assert_eq!((ageing.step(seconds(500), false), ageing.idle()), (Step::Wait, Idle::Unknown));
     }
 
     #[test]
     fn memory_that_came_back_asks_for_more_age() {
         let mut ageing = Ageing::new(Means::AccessedBits, seconds(120));
-        ageing.step(seconds(0));
+        ageing.step(seconds(0), false);
         ageing.measured(seconds(120), 1 << 30);
-        ageing.renew(seconds(240));
-        assert_eq!(ageing.step(seconds(126)), Step::Mark);
-        assert_eq!(ageing.step(seconds(365)), Step::Wait);
-        assert_eq!(ageing.step(seconds(366)), Step::Measure);
+        ageing.lengthen(seconds(240));
+        assert_eq!(ageing.step(seconds(126), false), Step::Mark);
+        assert_eq!(ageing.step(seconds(365), false), Step::Wait);
+        assert_eq!(ageing.step(seconds(366), false), Step::Measure);
     }
 }

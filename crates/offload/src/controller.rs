@@ -379,7 +379,7 @@ impl Controller {
             Means::AccessedBits | Means::Generations => self.min_age,
         };
         self.returns.start_again(now.at + self.profile.hold.max(measured));
-        self.ageing.renew(self.min_age);
+        self.ageing.lengthen(self.min_age);
     }
 
     /// Idle memory, as measured by accessed bits or observed by generations.
@@ -401,17 +401,26 @@ impl Controller {
         match guard {
             Some(Guard::FirstLook | Guard::WarmUp { .. }) => {
                 self.marked_bytes.get_or_insert(now.current_bytes);
-                self.ageing.step(now.at)
+                self.ageing.step(now.at, false)
             }
             None | Some(Guard::Expanding { .. } | Guard::Contracting { .. }) => {
                 let marked = self.marked_bytes.take();
                 if marked.is_some_and(|bytes| now.current_bytes > bytes / 4 * 5) {
                     self.ageing.renew(self.min_age);
                 }
-                self.ageing.step(now.at)
+                self.ageing.step(now.at, self.is_enough(now))
             }
             Some(_) => Step::Wait,
         }
+    }
+
+    /// Whether the idle memory suffices for all requests until a generation that begins now is old
+    /// enough.
+    fn is_enough(&self, now: &Observation) -> bool {
+        let requests = self.min_age.as_secs_f64() / self.profile.period.as_secs_f64();
+        let each = self.profile.senpai.reclaim_bytes(now.current_bytes, 0.0);
+        let most = (each as f64 * requests.ceil()) as u64;
+        matches!(self.idle_of(now), Idle::Bytes(bytes) if bytes >= most)
     }
 
     /// Sets what may be reclaimed for a number of periods.

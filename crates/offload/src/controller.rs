@@ -9,6 +9,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use crate::ageing::{Ageing, Means, Step};
+use crate::balance::Balance;
 use crate::conditions;
 use crate::guard::{Guard, History};
 use crate::observation::{Idle, Observation, Room};
@@ -75,12 +76,15 @@ pub struct Decision {
 }
 
 /// A request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Reclaim {
     /// Bytes to reclaim.
     pub bytes: u64,
     /// Reclaim page cache only, because there is no room for anonymous memory.
     pub file_only: bool,
+    /// The weight of an idle anonymous page, 0 to 1, where one of the page cache weighs the rest:
+    /// for a world that can choose.
+    pub anon_weight: f64,
 }
 
 /// The controller of one container.
@@ -95,6 +99,7 @@ pub struct Controller {
     ageing: Ageing,
     over_reclaim: OverReclaim,
     returns: Returns,
+    balance: Balance,
     restraint: Restraint,
     past: Option<History>,
     asked_bytes: u64,
@@ -116,6 +121,7 @@ impl Controller {
             ageing: Ageing::new(means, profile.min_age),
             over_reclaim: OverReclaim::default(),
             returns: Returns::default(),
+            balance: Balance::default(),
             restraint: Restraint::default(),
             past: None,
             asked_bytes: 0,
@@ -239,6 +245,7 @@ impl Controller {
             // The clock went backwards, so recorded times are invalid.
             self.ageing.renew(self.min_age);
             self.returns = Returns::default();
+            self.balance = Balance::default();
             past =
                 History { first_seen: now.at, hold_until: Duration::ZERO, returning: None, ..past };
         }
@@ -365,6 +372,7 @@ impl Controller {
         self.over_reclaim = self.over_reclaim.after(self.asked_bytes, taken_bytes);
         self.ageing.taken(taken_bytes);
         self.returns.count(now.at, taken_pages, returned);
+        self.balance.count(&past.before, now);
         let affordable = self.profile.senpai.threshold * RETURN_COST;
         if !self.returns.exceed(self.profile.return_limit)
             || self.returns.share_of_time(self.return_cost) <= affordable
@@ -456,7 +464,8 @@ impl Controller {
         };
         if decision.guard.is_none() {
             // A round number of pages: what is below one would be rounded up by the kernel.
-            decision.reclaim = Some(Reclaim { bytes: bytes / PAGE * PAGE, file_only });
+            let anon_weight = self.balance.anon_weight(profile.return_limit);
+            decision.reclaim = Some(Reclaim { bytes: bytes / PAGE * PAGE, file_only, anon_weight });
         }
     }
 }

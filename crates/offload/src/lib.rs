@@ -11,6 +11,7 @@
 //! ready, and [`coldness`] how much of a container's memory is cold.
 
 pub mod ageing;
+mod balance;
 mod budget;
 mod call_size;
 pub mod check;

@@ -58,6 +58,13 @@ impl Returns {
         taken > 0 && returned >= EVIDENCE_PAGES && returned as f64 > taken as f64 * limit
     }
 
+    /// The share of the reclaimed pages that refaults, `expected` until there is evidence.
+    pub fn share(&self, expected: f64) -> f64 {
+        let (taken, returned) = self.totals();
+        let evidence = EVIDENCE_PAGES as f64;
+        (returned as f64 + expected * evidence) / (taken as f64 + evidence)
+    }
+
     /// The share of the window's time that refaults take, at `cost` a page.
     pub fn share_of_time(&self, cost: Duration) -> f64 {
         self.totals().1 as f64 * cost.as_secs_f64() / WINDOW.as_secs_f64()
@@ -92,6 +99,16 @@ mod tests {
         let mut returns = Returns::default();
         returns.count(Duration::from_secs(1), 10_000, 6_000);
         assert_eq!(returns.share_of_time(Duration::from_micros(100)), 0.001);
+    }
+
+    #[test]
+    fn a_share_is_the_expected_one_until_there_is_evidence() {
+        let mut returns = Returns::default();
+        assert_eq!(returns.share(0.01), 0.01);
+        returns.count(Duration::ZERO, 64, 0);
+        assert_eq!(returns.share(0.01), 0.005);
+        returns.count(Duration::ZERO, 1 << 20, 1 << 19);
+        assert!((returns.share(0.01) - 0.5).abs() < 1e-3);
     }
 
     #[test]

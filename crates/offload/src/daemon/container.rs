@@ -279,11 +279,12 @@ impl Container {
         generations: Option<&Generations>,
         leases: &Arc<Mutex<Leases>>,
     ) -> Option<Work> {
-        let Reclaim { bytes, file_only } = reclaim;
+        let Reclaim { bytes, file_only, anon_weight } = reclaim;
         if let (Means::Generations, Some(generations)) = (self.controller.means(), generations) {
             let age = self.controller.min_age();
             let path = &self.cgroup.path;
-            let evictions = generations.evictions(path, age, bytes, file_only);
+            let anon_weight = (!file_only).then_some(anon_weight);
+            let evictions = generations.evictions(path, age, bytes, anon_weight);
             let file = generations.command();
             return (!evictions.is_empty()).then_some(Work::Evict {
                 file,

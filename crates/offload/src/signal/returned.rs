@@ -38,12 +38,21 @@ fn returning(_: &Profile, history: &History, now: &Observation) -> Option<Guard>
 /// the last. Together with refaults of files they are compared with major faults, and the larger
 /// is used. So no return is missed that any counter saw, and none counts twice.
 pub fn returned_pages(before: &Observation, now: &Observation) -> u64 {
+    let major_faults = now.stat.pgmajfault.saturating_sub(before.stat.pgmajfault);
+    returned_anon(before, now).saturating_add(returned_files(before, now)).max(major_faults)
+}
+
+/// The anonymous ones among them, as far as counters tell them apart.
+pub fn returned_anon(before: &Observation, now: &Observation) -> u64 {
     let (b, n) = (&before.stat, &now.stat);
-    let swapped_in = (n.zswpin.saturating_sub(b.zswpin))
+    (n.zswpin.saturating_sub(b.zswpin))
         .saturating_add(n.pswpin.saturating_sub(b.pswpin))
-        .max(n.workingset_refault_anon.saturating_sub(b.workingset_refault_anon));
-    let file = n.workingset_refault_file.saturating_sub(b.workingset_refault_file);
-    swapped_in.saturating_add(file).max(n.pgmajfault.saturating_sub(b.pgmajfault))
+        .max(n.workingset_refault_anon.saturating_sub(b.workingset_refault_anon))
+}
+
+/// Those of the page cache.
+pub fn returned_files(before: &Observation, now: &Observation) -> u64 {
+    now.stat.workingset_refault_file.saturating_sub(before.stat.workingset_refault_file)
 }
 
 #[cfg(test)]

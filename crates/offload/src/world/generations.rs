@@ -6,9 +6,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use prairie_daemon::file::{Buffer, Held, Words};
 use prairie_host::cgroup::lru_gen::{self, Node};
 
-use prairie_daemon::file::{Buffer, Held, Words};
+use crate::balance;
 
 /// The last contents of the file.
 #[derive(Debug)]
@@ -102,39 +103,42 @@ impl Generations {
     }
 
     /// The commands that evict `bytes` of the cgroup's memory that has been idle for `min_age`,
-    /// oldest first.
+    /// oldest first. The weight of an anonymous page decides how many are of which kind
+    /// ([`balance::anon_pages`]); without one, all are of the page cache.
     pub fn evictions(
         &self,
         path: &str,
         min_age: Duration,
         bytes: u64,
-        file_only: bool,
+        anon_weight: Option<f64>,
     ) -> Vec<Eviction> {
         let mut rest = bytes / 4096;
         let mut evictions = Vec::new();
         for node in self.of(path) {
             let idle = node.idle(min_age.as_millis() as u64);
             let Some(last) = idle.last() else { continue };
-            let there: u64 = idle
-                .iter()
-                .map(|g| if file_only { g.file_pages } else { g.file_pages + g.anon_pages })
-                .sum();
-            let pages = rest.min(there);
-            if pages == 0 {
-                continue;
-            }
-            rest -= pages;
-            evictions.push(Eviction {
-                memcg: node.memcg,
-                node: node.node,
-                sequence: last.sequence,
-                swappiness: if file_only { 0 } else { 200 },
-                pages,
-            });
+            let anon: u64 = idle.iter().map(|generation| generation.anon_pages).sum();
+            let files: u64 = idle.iter().map(|generation| generation.file_pages).sum();
+            let anon =
+                anon_weight.map_or(0, |weight| balance::anon_pages(rest, anon, files, weight));
+            let files = files.min(rest - anon);
+            rest -= anon + files;
+            let evict = |pages, swappiness| {
+                let (memcg, node, sequence) = (node.memcg, node.node, last.sequence);
+                (pages > 0).then_some(Eviction { memcg, node, sequence, swappiness, pages })
+            };
+            evictions.extend(evict(files, FILE_ONLY));
+            evictions.extend(evict(anon, ANON_FIRST));
         }
         evictions
     }
 }
+
+/// With this swappiness the kernel evicts page cache alone.
+const FILE_ONLY: u32 = 0;
+
+/// With this one it evicts page cache only if no anonymous page is old enough.
+const ANON_FIRST: u32 = 200;
 
 /// One command to evict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -182,11 +186,18 @@ mod tests {
         assert_eq!(generations.idle_bytes("w/x", age, false), Some((65_606 + 10) * 4096));
         assert_eq!(generations.idle_bytes("w/x", age, true), Some(10 * 4096));
         assert_eq!(generations.idle_bytes("w", age, false), None);
-        let evictions = generations.evictions("w/x", age, 576 * 4096, false);
-        assert_eq!(evictions.len(), 1);
-        assert_eq!(evictions[0].command(576).as_str(), "- 14 0 5 200 576");
-        assert_eq!(generations.evictions("w/x", age, 1 << 40, true)[0].pages, 10);
-        assert_eq!(generations.evictions("w/x", Duration::from_secs(600), 4096, false), []);
+        let evictions = generations.evictions("w/x", age, 576 * 4096, Some(0.5));
+        assert_eq!(evictions.len(), 2);
+        assert_eq!(evictions[0].command(1).as_str(), "- 14 0 5 0 1");
+        assert_eq!(evictions[1].command(575).as_str(), "- 14 0 5 200 575");
+        let pages = |bytes, weight| -> Vec<(u32, u64)> {
+            let evictions = generations.evictions("w/x", age, bytes, weight);
+            evictions.iter().map(|each| (each.swappiness, each.pages)).collect()
+        };
+        assert_eq!(pages(1 << 40, None), [(0, 10)]);
+        assert_eq!(pages(1 << 40, Some(0.0)), [(0, 10), (200, 65_606)]);
+        assert_eq!(pages(8 * 4096, Some(0.0)), [(0, 8)]);
+        assert_eq!(generations.evictions("w/x", Duration::from_secs(600), 4096, Some(0.5)), []);
     }
 
     #[test]

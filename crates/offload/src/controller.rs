@@ -71,7 +71,7 @@ pub struct Decision {
     /// Memory must have been idle for so long.
     pub min_age: Duration,
     /// Idle page cache, more than the kernel takes before it turns to anonymous memory: until it
-    /// is gone a request takes no anonymous page, whatever the swappiness.
+    /// is gone a request takes no anonymous page, whatever the swappiness. Not with generations.
     pub cache_hides_anon: bool,
 }
 
@@ -282,7 +282,7 @@ impl Controller {
         }
         decision.owed_bytes = self.over_reclaim.owed_bytes();
         decision.min_age = self.min_age;
-        decision.cache_hides_anon = cache_hides_anon(now);
+        decision.cache_hides_anon = self.means() != Means::Generations && cache_hides_anon(now);
         self.asked_bytes = decision.reclaim.map_or(0, |reclaim| reclaim.bytes);
         self.periods = self.next_look(&decision);
         self.past = Some(History { before: *now, ..past });

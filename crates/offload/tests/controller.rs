@@ -302,6 +302,12 @@ fn one_period_of_fruitless_scanning_does_not_block_for_minutes() {
 fn idle_page_cache_that_hides_anonymous_memory_is_reported() {
     assert!(second(|now| now.stat.inactive_file = 17 * MIB).cache_hides_anon);
     assert!(!second(|now| now.stat.inactive_file = 16 * MIB).cache_hides_anon);
+    // By generation, the daemon requests anonymous pages by themselves.
+    let mut controller = Controller::new(profile(), Means::Generations, false, COST);
+    controller.decide(&quiet(0));
+    let mut now = quiet(1);
+    now.stat.inactive_file = 17 * MIB;
+    assert!(!controller.decide(&now).cache_hides_anon);
 }
 
 /// A container whose pages are hot, warm (touched once a minute) or cold, under a kernel that

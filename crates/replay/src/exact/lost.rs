@@ -8,10 +8,14 @@
 //!
 //! A refill is made for the allocation of its first block. Where that has no event either, both
 //! happened while nothing was traced: in the longest silence of the record.
+//!
+//! How large a refill can be follows from those before it. All orders share the zone's batch, and
+//! since 6.7 a refill of single frames may be twice the last one on its CPU (`nr_pcp_alloc`).
 
+use std::iter;
 use std::ops::Range;
 
-use prairie_frames::{Frame, MigrateType, Order};
+use prairie_frames::{Frame, Layout, MigrateType, Order};
 
 use super::act::{Act, Action};
 use super::threads::By;
@@ -22,13 +26,44 @@ pub const BATCHES: [u32; 5] = [63, 31, 15, 7, 3];
 /// The largest order that is refilled by several blocks at once.
 const LARGEST: u8 = 3;
 
-/// Inserts the missing refills before the allocations of `acts[..end]`. The memory has `frames`
-/// frames. Returns the number of blocks inserted.
-pub fn put_back(acts: &mut Vec<Act>, end: usize, frames: usize) -> u64 {
+/// How often a refill may double (`CONFIG_PCP_BATCH_SCALE_MAX`).
+const BATCH_SCALE_MAX: u32 = 5;
+
+/// Refills of single frames: runs that leave the free lists together, and whose first frame is then
+/// allocated.
+pub fn refills(acts: &[Act]) -> impl Iterator<Item = &[Act]> {
+    let is_locked = |act: &Act| act.order == Order::BASE && matches!(act.action, Action::Locked(_));
+    let mut runs = acts
+        .chunk_by(move |act, next| {
+            is_locked(act)
+                && act.order == next.order
+                && act.action == next.action
+                && act.cpu == next.cpu
+        })
+        .peekable();
+    let refill = move || {
+        let run = runs.next()?;
+        let next = runs.peek().map(|next| next[0]);
+        let handed_out =
+            |next: Act| matches!(next.action, Action::Alloc(..)) && next.frame == run[0].frame;
+        Some((run.len() > 1 && next.is_some_and(handed_out)).then_some(run))
+    };
+    iter::from_fn(refill).flatten()
+}
+
+/// The batch of the zone in which a whole refill of single frames was made.
+pub fn batch_of(refill: &[Act]) -> Option<u32> {
+    let frames = refill.len() as u32;
+    BATCHES.into_iter().find(|batch| frames.is_multiple_of(*batch))
+}
+
+/// Inserts the missing refills before the allocations of `acts[..end]`. Refills may double if the
+/// lists are `adaptive`. Returns the number of blocks inserted.
+pub fn put_back(acts: &mut Vec<Act>, end: usize, layout: &Layout, adaptive: bool) -> u64 {
     let mut end = end;
     let mut total = 0;
     for order in (0..=LARGEST).filter_map(Order::new) {
-        let put = put_back_of(acts, end, frames, order);
+        let put = put_back_of(acts, end, (layout, adaptive), order);
         total += put;
         end += put;
     }
@@ -36,10 +71,16 @@ pub fn put_back(acts: &mut Vec<Act>, end: usize, frames: usize) -> u64 {
 }
 
 /// The same for the first missing refill of an order.
-fn put_back_of(acts: &mut Vec<Act>, end: usize, frames: usize, order: Order) -> usize {
-    let Some(run) = first_orphans(&acts[..end], frames, order) else { return 0 };
-    let from_lists = from_lists(&acts[..end], frames);
-    let mut refill = run.refill(&left_over(&acts[..run.first_act], &run, &from_lists), &from_lists);
+fn put_back_of(
+    acts: &mut Vec<Act>,
+    end: usize,
+    (layout, adaptive): (&Layout, bool),
+    order: Order,
+) -> usize {
+    let elsewhere = elsewhere(&acts[..end], layout.frames() as usize, order);
+    let sizes = |first: usize| sizes(&acts[..first], acts[first], layout, adaptive);
+    let Some(run) = first_orphans(&acts[..end], &elsewhere, order, sizes) else { return 0 };
+    let mut refill = run.refill(&left_over(&acts[..run.first_act], &run, &elsewhere), &elsewhere);
     let mut at = run.first_act;
     if order > Order::BASE && refill[0].frame != acts[run.first_act].frame {
         at = silence(&acts[..=run.first_act]);
@@ -61,10 +102,29 @@ fn silence(acts: &[Act]) -> usize {
 /// The thread that switches the events.
 const INIT: i32 = 1;
 
+/// Blocks that the refill of an orphan may have fetched, smallest first, given what was done before.
+fn sizes(before: &[Act], orphan: Act, layout: &Layout, adaptive: bool) -> Vec<u32> {
+    let zone = layout.zone_of(orphan.frame).map(|zone| &layout.zones()[zone]);
+    let in_zone = |refill: &&[Act]| zone.is_some_and(|zone| zone.contains(refill[0].frame));
+    let batch = refills(before).find(in_zone).and_then(batch_of);
+    let single = orphan.order == Order::BASE;
+    let Some(batch) = batch.filter(|_| adaptive || !single) else {
+        return BATCHES.into_iter().rev().map(|batch| refilled(batch, orphan.order)).collect();
+    };
+    if !single {
+        return vec![refilled(batch, orphan.order)];
+    }
+    let on_cpu = refills(before).filter(in_zone).filter(|refill| refill[0].cpu == orphan.cpu);
+    let most = on_cpu.last().map_or(batch, |last| 2 * last.len() as u32).max(batch);
+    (0..=BATCH_SCALE_MAX).map(|doubled| batch << doubled).take_while(|&size| size <= most).collect()
+}
+
 /// Blocks that are allocated and come from nowhere: in a row, but for some that were allocated
 /// without an event.
 struct Orphans {
     first_act: usize,
+    /// Blocks that the refill may have fetched.
+    sizes: Vec<u32>,
     order: Order,
     time_ns: u64,
     thread: i32,
@@ -79,11 +139,16 @@ struct Orphans {
 
 impl Orphans {
     /// Whether a later frame may have come with the same refill: nothing between was named, and the
-    /// largest batch has room.
+    /// largest refill has room.
     fn may_extend_to(&self, frame: Frame, named: &[bool]) -> bool {
         frame > self.last
-            && self.blocks_to(frame) + self.orphans <= refilled(BATCHES[0], self.order)
+            && self.blocks_to(frame) + self.orphans <= self.most()
             && !named[self.last.offset(self.size().into()).index()..frame.index()].contains(&true)
+    }
+
+    /// Blocks that may be missing in a row.
+    fn most(&self) -> u32 {
+        self.sizes.iter().copied().fold(refilled(BATCHES[0], self.order), u32::max)
     }
 
     /// Frames of a block.
@@ -96,21 +161,20 @@ impl Orphans {
         (frame.0 - self.last.0) / self.size()
     }
 
-    /// The refill: the smallest batch that has room for the orphans. It begins where the frames
+    /// The refill: the smallest that has room for the orphans. It begins where the frames
     /// begin that nothing named, or ends with the orphans if those are more; what else is in it was
     /// allocated unseen, and nothing else can have taken it from the free lists. It may have begun
     /// with what the refill before had left of a block (`left_over`).
-    fn refill(&self, left_over: &[u32], from_lists: &[bool]) -> Vec<Act> {
+    fn refill(&self, left_over: &[u32], elsewhere: &[bool]) -> Vec<Act> {
         let size = self.size();
         let end = self.last.0 + size;
-        let sizes = BATCHES.into_iter().rev().map(|batch| refilled(batch, self.order));
-        let fitting = sizes.filter(|&blocks| blocks >= self.orphans);
+        let fitting = self.sizes.iter().copied().filter(|&blocks| blocks >= self.orphans);
         let range = |blocks: u32| {
             let begin = end - self.unnamed.min(blocks) * size;
             begin..begin + blocks * size
         };
         let is_free_for = |range: &Range<u32>| {
-            from_lists.get(end as usize..range.end as usize).is_some_and(|it| !it.contains(&true))
+            elsewhere.get(end as usize..range.end as usize).is_some_and(|it| !it.contains(&true))
         };
         let known = end - self.orphans * size..end;
         let mut found = fitting.flat_map(|blocks| {
@@ -142,7 +206,7 @@ fn refilled(batch: u32, order: Order) -> u32 {
 
 /// What the last refill before a run of orphans left of the block that it split last: frames that
 /// nothing ever named as they left the free lists, beside the last one that it took.
-fn left_over(before: &[Act], run: &Orphans, from_lists: &[bool]) -> Vec<u32> {
+fn left_over(before: &[Act], run: &Orphans, elsewhere: &[bool]) -> Vec<u32> {
     if run.order > Order::BASE {
         return Vec::new();
     }
@@ -152,31 +216,37 @@ fn left_over(before: &[Act], run: &Orphans, from_lists: &[bool]) -> Vec<u32> {
             && act.order == Order::BASE
     };
     let Some(taken) = before.iter().rfind(is_refill) else { return Vec::new() };
-    let mut named = vec![false; from_lists.len()];
+    let mut named = vec![false; elsewhere.len()];
     for act in before.iter().filter(|act| names(act)) {
         named[act.frame.index()..act.frame.index() + act.order.frames() as usize].fill(true);
     }
     let unnamed = run.last.0 + 1 - run.unnamed..run.last.0 + 1;
     let is_left = |frame: &u32| {
         let at = *frame as usize;
-        named.get(at) == Some(&false) && !from_lists[at] && !unnamed.contains(frame)
+        named.get(at) == Some(&false) && !elsewhere[at] && !unnamed.contains(frame)
     };
     (taken.frame.0 + 1..).take_while(is_left).collect()
 }
 
-/// Frames that the record shows leaving the free lists before anything else. What is taken of a
-/// pageblock that a fallback claimed has an act of its own; the rest stays free.
-fn from_lists(acts: &[Act], frames: usize) -> Vec<bool> {
+/// Frames that did not come with a missing refill of an order: before anything else the record shows
+/// them leaving the free lists, or allocated in a block of another order, which must have come with
+/// another refill. What is taken of a pageblock that a fallback claimed has an act of its own; the
+/// rest stays free.
+fn elsewhere(acts: &[Act], frames: usize, order: Order) -> Vec<bool> {
     let mut named = vec![false; frames];
-    let mut from_lists = vec![false; frames];
+    let mut elsewhere = vec![false; frames];
     for act in acts.iter().filter(|act| names(act)) {
-        let leaves = matches!(act.action, Action::Locked(_));
+        let leaves = match act.action {
+            Action::Locked(_) => true,
+            Action::Alloc(..) => act.order != order,
+            _ => false,
+        };
         for frame in act.frame.index()..act.frame.index() + act.order.frames() as usize {
-            from_lists[frame] |= leaves && !named[frame];
+            elsewhere[frame] |= leaves && !named[frame];
             named[frame] = true;
         }
     }
-    from_lists
+    elsewhere
 }
 
 /// Whether an act shows where a block is from then on: not if it stays free.
@@ -184,9 +254,14 @@ fn names(act: &Act) -> bool {
     act.frame != Frame::NONE && !matches!(act.action, Action::Fallback { .. })
 }
 
-fn first_orphans(acts: &[Act], frames: usize, order: Order) -> Option<Orphans> {
+fn first_orphans(
+    acts: &[Act],
+    elsewhere: &[bool],
+    order: Order,
+    sizes: impl Fn(usize) -> Vec<u32>,
+) -> Option<Orphans> {
     let size = order.frames() as usize;
-    let mut named = vec![false; frames];
+    let mut named = vec![false; elsewhere.len()];
     let mut found: Option<Orphans> = None;
     for (index, act) in acts.iter().enumerate().filter(|(_, act)| names(act)) {
         let block = act.frame.index()..act.frame.index() + act.order.frames() as usize;
@@ -198,11 +273,13 @@ fn first_orphans(acts: &[Act], frames: usize, order: Order) -> Option<Orphans> {
         };
         match (&mut found, orphan) {
             (None, Some(migrate_type)) => {
-                let before = named[..act.frame.index()].rchunks_exact(size);
-                let unnamed = before.take_while(|block| !block.contains(&true)).count() as u32 + 1;
+                let before =
+                    (0..act.frame.index()).rev().take_while(|&at| !named[at] && !elsewhere[at]);
+                let unnamed = (before.count() / size) as u32 + 1;
                 let (cpu, last) = (act.cpu, act.frame);
                 found = Some(Orphans {
                     first_act: index,
+                    sizes: sizes(index),
                     order,
                     time_ns: act.time_ns,
                     thread: act.thread,
@@ -233,6 +310,8 @@ fn first_orphans(acts: &[Act], frames: usize, order: Order) -> Option<Orphans> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use prairie_frames::layout::{Watermarks, ZoneSpan};
+    use prairie_frames::{Pfn, ZoneKind};
     use prairie_trace::GfpFlags;
 
     const UNMOVABLE: MigrateType = MigrateType::Unmovable;
@@ -250,9 +329,26 @@ mod tests {
         act(frame, Action::Alloc(UNMOVABLE, GfpFlags(0)))
     }
 
+    fn of_order(order: u8, time_ns: u64, act: Act) -> Act {
+        Act { order: Order::new(order).unwrap(), time_ns, ..act }
+    }
+
     fn locked_frames(acts: &[Act]) -> Vec<u32> {
         let locked = acts.iter().filter(|act| matches!(act.action, Action::Locked(_)));
         locked.map(|act| act.frame.0).collect()
+    }
+
+    fn put(acts: &mut Vec<Act>, end: usize, frames: usize) -> u64 {
+        let span = ZoneSpan {
+            node: 0,
+            kind: ZoneKind::Dma32,
+            start: Pfn(0),
+            spanned: frames as u64,
+            managed: frames as u64,
+            watermarks: Watermarks::default(),
+            lowmem_reserve: Default::default(),
+        };
+        put_back(acts, end, &Layout::new(vec![span]).unwrap(), true)
     }
 
     #[test]
@@ -262,11 +358,11 @@ mod tests {
         acts.extend((5..=9).map(alloc));
         acts.extend([locked(10), alloc(10)]);
         let end = acts.len();
-        assert_eq!(put_back(&mut acts, end, 64), 7);
+        assert_eq!(put(&mut acts, end, 64), 7);
         assert_eq!(locked_frames(&acts), [2, 3, 4, 5, 6, 7, 8, 9, 10]);
         assert!(matches!(acts[9].action, Action::Alloc(..)), "before the first of its allocations");
         let end = acts.len();
-        assert_eq!(put_back(&mut acts, end, 64), 0, "nothing is missing any more");
+        assert_eq!(put(&mut acts, end, 64), 0, "nothing is missing any more");
     }
 
     #[test]
@@ -275,7 +371,7 @@ mod tests {
         let mut acts = vec![locked(3), alloc(3)];
         acts.extend((5..=9).map(alloc));
         acts.extend([locked(11), alloc(11)]);
-        assert_eq!(put_back(&mut acts, 9, 64), 7);
+        assert_eq!(put(&mut acts, 9, 64), 7);
         assert_eq!(locked_frames(&acts), [3, 4, 5, 6, 7, 8, 9, 10, 11]);
     }
 
@@ -285,7 +381,7 @@ mod tests {
         let mut acts: Vec<Act> = (3..=8).map(alloc).collect();
         acts.extend([locked(40), alloc(40), alloc(13)]);
         let end = acts.len();
-        assert_eq!(put_back(&mut acts, end, 64), 15);
+        assert_eq!(put(&mut acts, end, 64), 15);
         assert_eq!(locked_frames(&acts), [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 40]);
     }
 
@@ -298,7 +394,7 @@ mod tests {
         acts.extend((27..=37).map(alloc));
         acts.extend([locked(38), alloc(38)]);
         let end = acts.len();
-        assert_eq!(put_back(&mut acts, end, 64), 15);
+        assert_eq!(put(&mut acts, end, 64), 15);
         let put: Vec<u32> = locked_frames(&acts)[5..20].to_vec();
         assert_eq!(put, [11, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, 36, 37]);
     }
@@ -308,11 +404,6 @@ mod tests {
         // As a recording had it: 16 to 31 are missing, between two refills of the order below from
         // one claimed pageblock. The first block of the refill was allocated unseen, the second much
         // later.
-        let of_order = |order: u8, time_ns: u64, act: Act| Act {
-            order: Order::new(order).unwrap(),
-            time_ns,
-            ..act
-        };
         let (found, from) = (Order::HUGE, MigrateType::Movable);
         let claim = Action::Fallback { wanted: UNMOVABLE, from, found, change_ownership: true };
         let mut acts = vec![of_order(9, 1, act(0, claim)), of_order(2, 1, locked(0))];
@@ -321,10 +412,29 @@ mod tests {
         acts.extend([32, 36].map(|frame| of_order(2, 901, locked(frame))));
         acts.extend([of_order(3, 1200, alloc(24)), of_order(3, 1201, locked(40))]);
         let end = acts.len();
-        assert_eq!(put_back(&mut acts, end, 512), 2);
+        assert_eq!(put(&mut acts, end, 512), 2);
         assert_eq!(locked_frames(&acts), [0, 4, 8, 16, 24, 12, 32, 36, 40]);
         let put = &acts[4..6];
         assert!(put.iter().all(|act| act.order.get() == 3 && act.time_ns == 900));
+    }
+
+    #[test]
+    fn a_refill_is_twice_the_one_before() {
+        // As a recording had it, with 15 for 3: refills of 3 and 6, then one of 12 that is missing,
+        // beside one of two blocks of order 2. It began with frame 9, and its next was 20; both
+        // were allocated unseen, as was the first block of the other.
+        let mut acts: Vec<Act> = (0..3).map(locked).collect();
+        acts.push(alloc(0));
+        acts.extend((3..9).map(locked));
+        acts.extend([alloc(3), of_order(1, 1, locked(10)), of_order(1, 2, alloc(10))]);
+        acts.extend((21..=30).map(|frame| Act { time_ns: 900, ..alloc(frame) }));
+        acts.push(of_order(2, 901, alloc(16)));
+        acts.extend([31, 40, 41].map(|frame| Act { time_ns: 902, ..locked(frame) }));
+        let end = acts.len();
+        assert_eq!(put(&mut acts, end, 64), 14);
+        let mut put: Vec<u32> = locked_frames(&acts)[10..24].to_vec();
+        put.sort_unstable();
+        assert_eq!(put, [9, 12, 16, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30]);
     }
 
     #[test]
@@ -332,14 +442,14 @@ mod tests {
         // Frame 4 was named before and 10 left the free lists later: no batch fits between.
         let mut acts = vec![locked(4), alloc(4), alloc(5), alloc(6), alloc(7), alloc(8)];
         acts.extend([locked(10), alloc(10)]);
-        assert_eq!(put_back(&mut acts, 8, 64), 4);
+        assert_eq!(put(&mut acts, 8, 64), 4);
         assert_eq!(locked_frames(&acts), [4, 5, 6, 7, 8, 10]);
     }
 
     #[test]
     fn a_whole_record_is_left_alone() {
         let mut acts = vec![locked(1), alloc(1), act(1, Action::Free), alloc(1)];
-        assert_eq!(put_back(&mut acts, 4, 64), 0);
+        assert_eq!(put(&mut acts, 4, 64), 0);
         assert_eq!(acts.len(), 4);
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use prairie_frames::layout::LayoutError;
-use prairie_frames::placement::linux::version::LISTS_BY_TYPE;
+use prairie_frames::placement::linux::version::{ADAPTIVE_LISTS, LISTS_BY_TYPE};
 use prairie_frames::{Frame, KernelVersion, Layout, Order, Pfn};
 use prairie_trace::{Event, EventKind, EventSource};
 
@@ -180,7 +180,8 @@ impl Recording {
     fn put_lost_back(&mut self) {
         let first = |act: &Act| act.action == Action::Snapshot(0, Edge::Begin);
         let Some(end) = self.acts.iter().position(first) else { return };
-        self.put_back = lost::put_back(&mut self.acts, end, self.layout.frames() as usize);
+        let adaptive = self.version >= ADAPTIVE_LISTS.since;
+        self.put_back = lost::put_back(&mut self.acts, end, &self.layout, adaptive);
         self.reclaim = self.reclaim.map(|act| act + self.put_back as usize);
         self.lists_from = self.lists_from.map(|act| act + self.put_back as usize);
     }

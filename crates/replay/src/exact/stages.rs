@@ -5,9 +5,8 @@ use prairie_frames::placement::linux::Pageset;
 use prairie_frames::{Frame, Layout, Order};
 
 use super::act::{Act, Action};
-use super::limits;
-use super::lost::BATCHES;
 use super::recording::Recording;
+use super::{limits, lost};
 
 /// The limits of every zone's lists, from the start of the trace on.
 ///
@@ -123,32 +122,9 @@ fn handed_over(acts: &[Act], zone: &Zone) -> u64 {
     acts.iter().filter(late).map(|act| act.order.frames()).sum()
 }
 
-/// The batch of a zone's first refill: the first run of single frames that leave its free lists
-/// together and whose first frame is then allocated.
+/// The batch of a zone's first refill.
 fn first_batch(acts: &[Act], zone: &Zone) -> Option<u32> {
-    let mut at = 0;
-    while at < acts.len() {
-        let Action::Locked(migrate_type) = acts[at].action else {
-            at += 1;
-            continue;
-        };
-        let like = |act: &Act| {
-            act.action == Action::Locked(migrate_type)
-                && act.cpu == acts[at].cpu
-                && act.order == Order::BASE
-                && zone.contains(act.frame)
-        };
-        let run = acts[at..].iter().take_while(|act| like(act)).count();
-        let next = acts.get(at + run);
-        let handed_out =
-            |next: &Act| matches!(next.action, Action::Alloc(..)) && next.frame == acts[at].frame;
-        if run > 1 && next.is_some_and(handed_out) {
-            let run = run as u32;
-            return BATCHES.into_iter().find(|batch| run.is_multiple_of(*batch));
-        }
-        at += run.max(1);
-    }
-    None
+    lost::refills(acts).find(|refill| zone.contains(refill[0].frame)).and_then(lost::batch_of)
 }
 
 /// The zone of a frame of the layout.

@@ -58,7 +58,7 @@ mod tests {
 
     use super::*;
 
-    /// `pages` were reclaimed, of them `anon` swapped out, and so many of each kind refaulted.
+    /// `pages` were reclaimed, of them `anon` swapped out, and these numbers of each kind refaulted.
     fn after(pages: u64, anon: u64, refaulted_anon: u64, refaulted_files: u64) -> Balance {
         let stat = MemoryStat {
             pgsteal: pages,

@@ -132,18 +132,9 @@ impl Ageing {
     }
 
     /// Starts again with an age of `min_age` when the mark is invalid, because the processes have
-    /// changed.
+    /// changed, or when pages refaulted.
     pub fn renew(&mut self, min_age: Duration) {
         *self = Ageing::new(self.means, min_age);
-    }
-
-    /// Requires an age of `min_age` because pages refaulted. Generations know the age of what they
-    /// hold; bits have to be cleared again.
-    pub fn lengthen(&mut self, min_age: Duration) {
-        match self.means {
-            Means::Generations => self.min_age = min_age,
-            Means::AccessedBits | Means::None => self.renew(min_age),
-        }
     }
 
     /// Before this there is nothing to do about age, and where there is nothing idle at `now` there
@@ -242,16 +233,6 @@ mod tests {
     }
 
     #[test]
-    fn generations_keep_their_ages_when_more_is_required() {
-        let mut ageing = Ageing::new(Means::Generations, seconds(120));
-        ageing.step(seconds(0), false);
-        ageing.lengthen(seconds(240));
-        assert!(!ageing.is_ripe(seconds(239)) && ageing.is_ripe(seconds(240)));
-        assert_eq!(ageing.step(seconds(119), false), Step::Wait);
-        assert_eq!(ageing.step(seconds(120), false), Step::Mark);
-    }
-
-    #[test]
     fn without_means_nothing_is_known() {
         let mut ageing = Ageing::new(Means::None, seconds(120));
         assert_eq!((ageing.step(seconds(500), false), ageing.idle()), (Step::Wait, Idle::Unknown));
@@ -262,7 +243,7 @@ mod tests {
         let mut ageing = Ageing::new(Means::AccessedBits, seconds(120));
         ageing.step(seconds(0), false);
         ageing.measured(seconds(120), 1 << 30);
-        ageing.lengthen(seconds(240));
+        ageing.renew(seconds(240));
         assert_eq!(ageing.step(seconds(126), false), Step::Mark);
         assert_eq!(ageing.step(seconds(365), false), Step::Wait);
         assert_eq!(ageing.step(seconds(366), false), Step::Measure);

@@ -387,7 +387,7 @@ impl Controller {
             Means::AccessedBits | Means::Generations => self.min_age,
         };
         self.returns.start_again(now.at + self.profile.hold.max(measured));
-        self.ageing.lengthen(self.min_age);
+        self.ageing.renew(self.min_age);
     }
 
     /// Idle memory, as measured by accessed bits or observed by generations.

@@ -104,7 +104,7 @@ impl Generations {
 
     /// The commands that evict `bytes` of the cgroup's memory that has been idle for `min_age`,
     /// oldest first. The weight of an anonymous page decides how many are of which kind
-    /// ([`balance::anon_pages`]); without one, all are of the page cache.
+    /// (`balance::anon_pages`); without one, all are of the page cache.
     pub fn evictions(
         &self,
         path: &str,

@@ -16,7 +16,7 @@
 # arrival.
 # Beside each runs a sidecar of 64 MiB, of which 48 are cold. 4 GiB, Linux 6.12, zswap with lz4 before
 # persistent memory, time counted: runs repeat. SEEDS (1) decide arrivals and requests, the same without
-# and with the daemon; SERVICES and AGENTS (none prairie) name what is run. The daemon has the cpu.weight
+# and with the daemon; SERVICES (redis redis-zipf) and AGENTS (none prairie) name what is run. The daemon has the cpu.weight
 # of its unit, 1; prairie-unweighted has 100, as the service has. Needs Debian's redis-server, nginx,
 # and postgresql.
 # FOLDER keeps the output of the runs, each of which takes five to ten minutes of CPU time; a run that is there
@@ -52,7 +52,8 @@ run() {
     redis*) needs="--program redis-server" ;;
     nginx*) needs="--program nginx --program mkfs.ext4 --file vm/offload/nginx.conf --pmem 2G --module ext4" ;;
     postgres*)
-        folder=$(find /usr/lib/postgresql -mindepth 1 -maxdepth 1 | sort -V | tail -n 1)
+        folder=$(find /usr/lib/postgresql -mindepth 1 -maxdepth 1 2>/dev/null | sort -V | tail -n 1)
+        [ -n "$folder" ] || { echo "prairie: bench/offload-services.sh: PostgreSQL is missing: install postgresql" >&2; exit 1; }
         needs="--program $folder/bin/postgres --program $folder/bin/initdb --program $folder/lib/plpgsql.so
             --program $folder/lib/dict_snowball.so --file /usr/share/postgresql/${folder##*/}:share-postgresql
             --file vm/offload/postgresql.conf --program mkfs.ext4 --pmem 3G --module ext4"

@@ -16,9 +16,9 @@
 # arrival.
 # Beside each runs a sidecar of 64 MiB, of which 48 are cold. 4 GiB, Linux 6.12, zswap with lz4 before
 # persistent memory, time counted: runs repeat. SEEDS (1) decide arrivals and requests, the same without
-# and with the daemon; SERVICES (redis redis-zipf) and AGENTS (none prairie) name what is run. The daemon has the cpu.weight
-# of its unit, 1; prairie-unweighted has 100, as the service has. Needs Debian's redis-server, nginx,
-# and postgresql.
+# and with the daemon; SERVICES (redis redis-zipf) and AGENTS (none prairie) name what is run. The
+# daemon has the cpu.weight of its unit, 1; prairie-unweighted has 100, as the service has. Needs
+# Debian's redis-server, nginx, and postgresql.
 # FOLDER keeps the output of the runs, each of which takes five to ten minutes of CPU time; a run that is there
 # is not repeated. Prints a Markdown table.
 set -eu

@@ -35,6 +35,7 @@ impl Daemon {
         let settings = self.config.settings;
         let roots = self.host.roots().clone();
         let reserves = self.policy.reserves();
+        let nodes: Vec<_> = reserves.iter().map(|(node, _)| *node).collect();
         let borrow = self.policy.borrows(now);
         if let Some(wanted) = ratios::ratios(settings.lowmem_reserve_ratio, &reserves, borrow) {
             let held = self.record().state().settings.get(&Setting::LowmemReserveRatio).cloned();
@@ -53,14 +54,12 @@ impl Daemon {
         if !set {
             let read = Setting::MinFreeKbytes.read(&roots)?;
             let now_kib = read.to_string().parse().unwrap_or(0);
-            let nodes: Vec<_> = reserves.iter().map(|(node, _)| *node).collect();
             if let Some(kib) = ratios::min_free_kib(settings.min_free, now_kib, &nodes) {
                 let before = self.min_free_before.clone().unwrap_or(read);
                 self.set(&roots, Setting::MinFreeKbytes, &kib.to_string().parse()?, &before)?;
             }
         }
         if settings.make_room != MakeRoom::Off {
-            let nodes: Vec<_> = reserves.iter().map(|(node, _)| *node).collect();
             let distances = self.policy.watermark_distances(now, self.reclaim().is_none());
             self.set_watermark_distances(&roots, &nodes, distances)?;
         }
@@ -93,11 +92,11 @@ impl Daemon {
             (Some((ours, _)), Some(wanted)) if differs(&ours.to_string(), &wanted.to_string()) => {
                 match FACTOR.read(roots)? == ours {
                     true => self.set(roots, FACTOR, &wanted, &ours)?,
-                    false => self.give_factor_up(Ok(false), &before)?,
+                    false => self.give_factor_up(false, &before)?,
                 }
             }
             (Some((ours, _)), None) => {
-                let restored = FACTOR.restore(roots, &ours, &before);
+                let restored = FACTOR.restore(roots, &ours, &before)?;
                 self.give_factor_up(restored, &before)?;
             }
             _ => {}
@@ -107,8 +106,7 @@ impl Daemon {
 
     /// The factor is no longer the daemon's, because it restored what was there before, or others
     /// changed it meanwhile.
-    fn give_factor_up(&mut self, restored: io::Result<bool>, before: &Value) -> io::Result<()> {
-        let restored = restored?;
+    fn give_factor_up(&mut self, restored: bool, before: &Value) -> io::Result<()> {
         self.factor_changed_by_others = !restored;
         self.record().restored(FACTOR)?;
         match restored {

@@ -373,10 +373,7 @@ impl Controller {
         self.ageing.taken(taken_bytes);
         self.returns.count(now.at, taken_pages, returned);
         self.balance.count(&past.before, now);
-        let affordable = self.profile.senpai.threshold * RETURN_COST;
-        if !self.returns.exceed(self.profile.return_limit)
-            || self.returns.share_of_time(self.return_cost) <= affordable
-        {
+        if !self.chose_badly() {
             return;
         }
         let (taken, returned) = self.returns.totals();
@@ -388,6 +385,14 @@ impl Controller {
         };
         self.returns.start_again(now.at + self.profile.hold.max(measured));
         self.ageing.renew(self.min_age);
+    }
+
+    /// Whether refaults are too many for what they cost, or at any cost.
+    fn chose_badly(&self) -> bool {
+        let affordable = self.profile.senpai.threshold * RETURN_COST;
+        let is_costly = self.returns.share_of_time(self.return_cost) > affordable;
+        self.returns.exceed(self.profile.return_limit) && is_costly
+            || self.returns.exceed(self.profile.return_maximum)
     }
 
     /// Idle memory, as measured by accessed bits or observed by generations.

@@ -49,7 +49,7 @@ pub enum Guard {
         /// Share of the period.
         share: f64,
     },
-    /// More reclaimed pages refaulted than `return_limit_percent` allows.
+    /// More reclaimed pages refaulted than the profile allows.
     Returning {
         /// Recently refaulted pages.
         returned_pages: u64,

@@ -25,9 +25,11 @@ pub struct Profile {
     /// Share of swap that is left free. A full swap turns the next reclaim into thrashing of
     /// the page cache, or an OOM kill.
     pub swap_reserve: f64,
-    /// Share of the reclaimed pages that may refault. Beyond, reclaim stops for a while, and then
-    /// takes only memory that has been idle for longer.
+    /// Share of the reclaimed pages that may refault. Beyond, and if refaults cost much, reclaim
+    /// stops for a while, and then takes only memory that has been idle for longer.
     pub return_limit: f64,
+    /// Share of the reclaimed pages beyond which the same follows even if refaults cost little.
+    pub return_maximum: f64,
     /// Time without reclaim after a burst of pressure or too many refaults.
     pub hold: Duration,
     /// Share of time in which *all* tasks may be stalled on memory before nothing is taken:
@@ -52,6 +54,7 @@ impl Default for Profile {
             min_size_bytes: 32 << 20,
             swap_reserve: 0.1,
             return_limit: 0.01,
+            return_maximum: 0.1,
             hold: Duration::from_secs(60),
             full_limit: 0.01,
             scan_limit: 32.0,
@@ -63,10 +66,15 @@ impl Default for Profile {
 impl Profile {
     /// Batch jobs, which mind delay less than they like memory: the largest step that the paper
     /// allows, five times its pressure, and memory that is used every minute is left alone, but
-    /// not all that is used every other.
+    /// not all that is used every other. Refaults matter only by their cost.
     pub fn aggressive() -> Profile {
         let senpai = Senpai { reclaim_ratio: 0.01, threshold: 0.005, ..Senpai::default() };
-        Profile { senpai, min_age: Duration::from_secs(90), ..Profile::default() }
+        Profile {
+            senpai,
+            min_age: Duration::from_secs(90),
+            return_maximum: 1.0,
+            ..Profile::default()
+        }
     }
 
     /// Sidecars, the paper's memory tax (§2.3): small containers whose objective is relaxed.

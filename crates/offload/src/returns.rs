@@ -1,9 +1,10 @@
 //! Reclaimed and refaulted pages over a sliding window.
 //!
-//! Neither the share of refaults nor their cost is enough to judge reclaim. Where every page is
-//! used now and then, as with popularities by Zipf's law, any choice has refaults, and memory is
-//! worth more than the little time that they take. Where much is reclaimed, a small share may cost
-//! much, but less than it gains. Reclaim that exceeds both limits chose badly.
+//! Neither the share of refaults nor their cost is enough to judge reclaim. Any choice has a few
+//! refaults, and memory is worth more than the little time that they take. Where much is reclaimed,
+//! a small share may cost much, but less than it gains. Reclaim that exceeds both limits chose
+//! badly. So did reclaim with a large share of refaults, whatever they cost: where every page is used
+//! now and then, as with popularities by Zipf's law, any choice has them, and each delays a request.
 
 use std::time::Duration;
 

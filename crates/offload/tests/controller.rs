@@ -241,16 +241,20 @@ fn where_there_is_no_swap_only_page_cache_goes() {
     assert_eq!(reclaim.bytes, 51 * 4096);
 }
 
-/// A decision after `returned` of 10,000 pages came back, and the controller.
-fn after_returns(returned: u64) -> (Controller, Decision, Observation) {
-    let mut controller = Controller::new(profile(), Means::AccessedBits, false, COST);
+/// A decision after `returned` of `taken` pages came back, and the controller.
+fn after_returns(
+    profile: Profile,
+    taken: u64,
+    returned: u64,
+) -> (Controller, Decision, Observation) {
+    let mut controller = Controller::new(profile, Means::AccessedBits, false, COST);
     assert_eq!(controller.decide(&quiet(0)).ageing, Step::Mark);
     let mut now = quiet(1);
     assert_eq!(controller.decide(&now).ageing, Step::Wait);
     controller.measured(now.at, 300 * MIB);
     now = quiet(2);
-    now.stat.pgsteal = 10_000;
-    now.stat.pgscan = 10_000;
+    now.stat.pgsteal = taken;
+    now.stat.pgscan = taken;
     controller.decide(&now);
     now.at = Duration::from_secs(18);
     now.stat.workingset_refault_anon = returned;
@@ -261,10 +265,10 @@ fn after_returns(returned: u64) -> (Controller, Decision, Observation) {
 #[test]
 fn memory_that_comes_back_is_left_alone_and_must_be_older() {
     // A tenth of the threshold of 0.1 % of ten minutes is 60 ms: 2,222 pages at 27 µs.
-    let (mut controller, decision, mut now) = after_returns(2_223);
+    let (mut controller, decision, mut now) = after_returns(profile(), 100_000, 2_223);
     assert!(matches!(
         decision.guard,
-        Some(Guard::Returning { returned_pages: 2_223, taken_pages: 10_000, .. })
+        Some(Guard::Returning { returned_pages: 2_223, taken_pages: 100_000, .. })
     ));
     assert_eq!(decision.min_age, Duration::from_secs(240));
     assert_eq!(controller.idle(), Idle::Measuring);
@@ -278,9 +282,20 @@ fn memory_that_comes_back_is_left_alone_and_must_be_older() {
 
 #[test]
 fn memory_that_costs_little_when_it_comes_back_goes_on_being_taken() {
-    let (controller, decision, _) = after_returns(2_222);
+    let (controller, decision, _) = after_returns(profile(), 100_000, 2_222);
     assert!(!matches!(decision.guard, Some(Guard::Returning { .. })), "{:?}", decision.guard);
     assert_eq!(controller.min_age(), Duration::from_secs(120));
+}
+
+#[test]
+fn memory_of_which_a_tenth_comes_back_is_left_alone_whatever_that_costs() {
+    let is_left_alone = |profile, returned| {
+        let guard = after_returns(profile, 10_000, returned).1.guard;
+        matches!(guard, Some(Guard::Returning { .. }))
+    };
+    assert!(!is_left_alone(profile(), 1_000));
+    assert!(is_left_alone(profile(), 1_001));
+    assert!(!is_left_alone(Profile::aggressive(), 1_001), "a batch job minds only the cost");
 }
 
 #[test]

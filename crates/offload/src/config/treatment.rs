@@ -39,6 +39,7 @@ pub(super) struct Treatment {
     min_size: Option<u64>,
     swap_reserve_percent: Option<f64>,
     return_limit_percent: Option<f64>,
+    return_maximum_percent: Option<f64>,
 }
 
 /// An objective as written.
@@ -144,6 +145,11 @@ impl Treatment {
         percent("max_step_percent", self.max_step_percent, &mut senpai.max_step)?;
         percent("swap_reserve_percent", self.swap_reserve_percent, &mut profile.swap_reserve)?;
         percent("return_limit_percent", self.return_limit_percent, &mut profile.return_limit)?;
+        percent(
+            "return_maximum_percent",
+            self.return_maximum_percent,
+            &mut profile.return_maximum,
+        )?;
         let second = Duration::from_secs(1);
         for (name, value, field) in [
             ("period", self.period, &mut profile.period),

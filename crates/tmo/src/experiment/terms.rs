@@ -52,7 +52,11 @@ fn outcome(means: Means, cost: Duration, seed: u64) -> Vec<Value> {
     let zswap = Backend::Zswap(Zswap::default());
     let mut container = workload::container(Sizes::FULL, zswap, Kernel::LINUX_6_1, seed);
     let start = container.current_bytes() as i64;
-    let profile = Profile { return_limit: f64::INFINITY, ..Profile::aggressive() };
+    let profile = Profile {
+        return_limit: f64::INFINITY,
+        return_maximum: f64::INFINITY,
+        ..Profile::aggressive()
+    };
     let mut driver = Driver::new(Agent::prairie(profile, means, cost), &container);
     driver.run(&mut container, CHANGE_S);
     let saved = start - container.current_bytes() as i64;

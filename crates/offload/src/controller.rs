@@ -20,6 +20,7 @@ use crate::restraint::Restraint;
 use crate::returns::Returns;
 use crate::signal::returned::returned_pages;
 use crate::signal::{Period, SIGNALS, Signal};
+use crate::trial::Trial;
 
 /// Bytes of a page, in the kernel's counters.
 const PAGE: u64 = 4096;
@@ -100,6 +101,7 @@ pub struct Controller {
     over_reclaim: OverReclaim,
     returns: Returns,
     balance: Balance,
+    trial: Trial,
     restraint: Restraint,
     past: Option<History>,
     asked_bytes: u64,
@@ -122,6 +124,7 @@ impl Controller {
             over_reclaim: OverReclaim::default(),
             returns: Returns::default(),
             balance: Balance::default(),
+            trial: Trial::default(),
             restraint: Restraint::default(),
             past: None,
             asked_bytes: 0,
@@ -163,6 +166,7 @@ impl Controller {
     /// Restarts the measurement of ages, because the world could not mark or measure.
     pub fn ageing_failed(&mut self) {
         self.ageing.renew(self.min_age);
+        self.trial = Trial::default();
     }
 
     /// The profile.
@@ -246,6 +250,7 @@ impl Controller {
             self.ageing.renew(self.min_age);
             self.returns = Returns::default();
             self.balance = Balance::default();
+            self.trial = Trial::default();
             past =
                 History { first_seen: now.at, hold_until: Duration::ZERO, returning: None, ..past };
         }
@@ -373,6 +378,7 @@ impl Controller {
         self.ageing.taken(taken_bytes);
         self.returns.count(now.at, taken_pages, returned);
         self.balance.count(&past.before, now);
+        self.trial.count(taken_bytes);
         if !self.chose_badly() {
             return;
         }
@@ -436,6 +442,16 @@ impl Controller {
         matches!(self.idle_of(now), Idle::Bytes(bytes) if bytes >= most)
     }
 
+    /// How many bytes the trial permits, and how long it lasts. Where only the cost of refaults
+    /// matters, there is none.
+    fn permitted(&self, now: &Observation) -> (u64, Duration) {
+        if self.profile.return_maximum >= 1.0 {
+            return (u64::MAX, Duration::ZERO);
+        }
+        let most = (now.current_bytes as f64 * self.profile.senpai.max_step) as u64;
+        self.trial.permits(now.at, self.min_age, most)
+    }
+
     /// Sets what may be reclaimed for a number of periods.
     fn allow(&mut self, past: &History, now: &Observation, periods: u32, decision: &mut Decision) {
         let profile = &self.profile;
@@ -454,12 +470,15 @@ impl Controller {
         let file_only = blocked.is_some();
         let floor = conditions::floor_bytes(profile, now);
         let shaped = if file_only { ask } else { shaped(ask, &now.room) };
+        let (permitted, remaining) = self.permitted(now);
         let bytes = shaped
+            .min(permitted)
             .min(now.current_bytes - floor)
             .min(if let Idle::Bytes(idle) = now.idle { idle } else { u64::MAX })
             .min(if file_only { now.stat.inactive_file } else { u64::MAX });
         decision.guard = match bytes {
             PAGE.. => None,
+            _ if permitted < PAGE => Some(Guard::Trial { remaining }),
             // There is no page cache to reclaim instead.
             _ if file_only => blocked,
             _ if allowance == 0 => Some(Guard::Pressure),
@@ -468,6 +487,7 @@ impl Controller {
             _ => Some(Guard::Tiny),
         };
         if decision.guard.is_none() {
+            self.trial.begin(now.at);
             // A round number of pages: what is below one would be rounded up by the kernel.
             let anon_weight = self.balance.anon_weight(profile.return_limit);
             decision.reclaim = Some(Reclaim { bytes: bytes / PAGE * PAGE, file_only, anon_weight });

@@ -104,6 +104,11 @@ pub enum Guard {
     Ageing,
     /// Nothing has been idle for long enough.
     NothingIdle,
+    /// A small amount was reclaimed as a trial, and whether it refaults is not known yet.
+    Trial {
+        /// Until more may be reclaimed.
+        remaining: Duration,
+    },
     /// Pressure is at or above the threshold: the formula itself says nothing.
     Pressure,
     /// Over-reclaim is being compensated.
@@ -146,6 +151,7 @@ impl Guard {
             Guard::Scanning { .. } => "scanning",
             Guard::Ageing => "ageing",
             Guard::NothingIdle => "nothing-idle",
+            Guard::Trial { .. } => "trial",
             Guard::Pressure => "pressure",
             Guard::OverReclaim { .. } => "over-reclaim",
             Guard::Tiny => "tiny",
@@ -211,6 +217,13 @@ impl fmt::Display for Guard {
             }
             Guard::Ageing => f.write_str("measuring ages"),
             Guard::NothingIdle => f.write_str("no memory has been idle for long enough"),
+            Guard::Trial { remaining } => {
+                write!(
+                    f,
+                    "on trial for {} s: does what was reclaimed refault?",
+                    remaining.as_secs()
+                )
+            }
             Guard::Pressure => f.write_str("pressure at its threshold"),
             Guard::OverReclaim { owed_bytes } => {
                 write!(f, "over-reclaim, {:.1} MiB to compensate", mib(owed_bytes))

@@ -40,6 +40,7 @@ mod series;
 pub mod signal;
 pub mod status;
 pub mod tiers;
+mod trial;
 pub mod world;
 
 pub use controller::{Controller, Decision, Reclaim};

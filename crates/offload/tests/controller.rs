@@ -6,6 +6,7 @@ use std::time::Duration;
 use prairie_host::cgroup::MemoryStat;
 use prairie_offload::ageing::{Means, Step};
 use prairie_offload::objective::Standing;
+use prairie_offload::senpai::Senpai;
 use prairie_offload::signal::{io, memory};
 use prairie_offload::{
     Controller, Counters, Decision, Guard, Idle, Observation, Orders, Profile, Room,
@@ -296,6 +297,32 @@ fn memory_of_which_a_tenth_comes_back_is_left_alone_whatever_that_costs() {
     assert!(!is_left_alone(profile(), 1_000));
     assert!(is_left_alone(profile(), 1_001));
     assert!(!is_left_alone(Profile::aggressive(), 1_001), "a batch job minds only the cost");
+}
+
+/// With twenty times the paper's ratio, the first request is all that a trial permits.
+#[test]
+fn the_first_large_amount_waits_for_the_refaults_of_a_small_one() {
+    let senpai = Senpai { reclaim_ratio: 0.01, ..Senpai::default() };
+    let eager = Profile { senpai, ..profile() };
+    let taken_at = |profile, periods| {
+        let mut controller = Controller::new(profile, Means::None, false, COST);
+        controller.decide(&quiet(0));
+        assert_eq!(pages(controller.decide(&quiet(1))), 1024, "1 % of 400 MiB");
+        let looks = (2..=periods).map(|period| {
+            let mut now = quiet(period);
+            now.stat.pgsteal = 1024;
+            now.stat.pgscan = 1024;
+            controller.decide(&now)
+        });
+        looks.last().unwrap()
+    };
+    let guard = taken_at(eager, 2).guard;
+    assert_eq!(guard, Some(Guard::Trial { remaining: Duration::from_secs(114) }));
+    assert_eq!(guard.unwrap().name(), "trial");
+    assert_eq!(taken_at(eager, 20).guard.map(|guard| guard.name()), Some("trial"));
+    assert_eq!(pages(taken_at(eager, 21)), 1024, "none refaulted within the age of 120 s");
+    let batch = Profile { return_maximum: 1.0, ..eager };
+    assert_eq!(pages(taken_at(batch, 2)), 1024, "which refaults do not matter to");
 }
 
 #[test]

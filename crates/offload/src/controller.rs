@@ -166,7 +166,6 @@ impl Controller {
     /// Restarts the measurement of ages, because the world could not mark or measure.
     pub fn ageing_failed(&mut self) {
         self.ageing.renew(self.min_age);
-        self.trial = Trial::default();
     }
 
     /// The profile.
@@ -378,11 +377,12 @@ impl Controller {
         self.ageing.taken(taken_bytes);
         self.returns.count(now.at, taken_pages, returned);
         self.balance.count(&past.before, now);
-        self.trial.count(taken_bytes);
-        if !self.chose_badly() {
+        self.trial.count(taken_pages, returned);
+        if !self.chose_badly(now) {
             return;
         }
         let (taken, returned) = self.returns.totals();
+        self.trial.start_again();
         past.returning = Some((returned, taken, now.at + self.profile.hold));
         self.min_age = (self.min_age * 2).min(self.profile.min_age * MAX_MIN_AGE_FACTOR);
         let measured = match self.ageing.means() {
@@ -394,11 +394,14 @@ impl Controller {
     }
 
     /// Whether refaults are too many for what they cost, or at any cost.
-    fn chose_badly(&self) -> bool {
+    fn chose_badly(&self, now: &Observation) -> bool {
         let affordable = self.profile.senpai.threshold * RETURN_COST;
         let is_costly = self.returns.share_of_time(self.return_cost) > affordable;
+        let maximum = self.profile.return_maximum;
+        let is_on_trial = !self.permitted(now).1.is_zero();
         self.returns.exceed(self.profile.return_limit) && is_costly
-            || self.returns.exceed(self.profile.return_maximum)
+            || self.returns.exceed(maximum)
+            || is_on_trial && self.trial.fails(self.min_age, maximum)
     }
 
     /// Idle memory, as measured by accessed bits or observed by generations.
@@ -442,14 +445,14 @@ impl Controller {
         matches!(self.idle_of(now), Idle::Bytes(bytes) if bytes >= most)
     }
 
-    /// How many bytes the trial permits, and how long it lasts. Where only the cost of refaults
+    /// How many pages the trial permits, and how long it lasts. Where only the cost of refaults
     /// matters, there is none.
     fn permitted(&self, now: &Observation) -> (u64, Duration) {
         if self.profile.return_maximum >= 1.0 {
             return (u64::MAX, Duration::ZERO);
         }
-        let most = (now.current_bytes as f64 * self.profile.senpai.max_step) as u64;
-        self.trial.permits(now.at, self.min_age, most)
+        let most = now.current_bytes as f64 * self.profile.senpai.max_step / PAGE as f64;
+        self.trial.permits(now.at, self.min_age, most as u64)
     }
 
     /// Sets what may be reclaimed for a number of periods.
@@ -472,13 +475,13 @@ impl Controller {
         let shaped = if file_only { ask } else { shaped(ask, &now.room) };
         let (permitted, remaining) = self.permitted(now);
         let bytes = shaped
-            .min(permitted)
+            .min(permitted.saturating_mul(PAGE))
             .min(now.current_bytes - floor)
             .min(if let Idle::Bytes(idle) = now.idle { idle } else { u64::MAX })
             .min(if file_only { now.stat.inactive_file } else { u64::MAX });
         decision.guard = match bytes {
             PAGE.. => None,
-            _ if permitted < PAGE => Some(Guard::Trial { remaining }),
+            _ if permitted == 0 => Some(Guard::Trial { remaining }),
             // There is no page cache to reclaim instead.
             _ if file_only => blocked,
             _ if allowance == 0 => Some(Guard::Pressure),

@@ -17,7 +17,7 @@ pub const WINDOW: Duration = Duration::from_secs(600);
 const PARTS: usize = 10;
 
 /// Fewer refaults are not significant: a shell that is opened, a log that is rotated.
-const EVIDENCE_PAGES: u64 = 64;
+pub const EVIDENCE_PAGES: u64 = 64;
 
 /// Pages taken and returned within the last ten minutes, by the minute.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]

@@ -325,6 +325,29 @@ fn the_first_large_amount_waits_for_the_refaults_of_a_small_one() {
     assert_eq!(pages(taken_at(batch, 2)), 1024, "which refaults do not matter to");
 }
 
+/// 2 % in an age of 120 s would be the 10 % that may refault within ten minutes.
+#[test]
+fn a_trial_ends_when_too_much_of_it_refaults() {
+    let senpai = Senpai { reclaim_ratio: 0.01, ..Senpai::default() };
+    let guard_after = |returned| {
+        let profile = Profile { senpai, ..profile() };
+        let mut controller = Controller::new(profile, Means::None, false, Duration::from_nanos(1));
+        let mut now = quiet(0);
+        now.current_bytes = 4000 * MIB;
+        controller.decide(&now);
+        now.at = Duration::from_secs(6);
+        assert_eq!(pages(controller.decide(&now)), 10_240);
+        now.at = Duration::from_secs(12);
+        now.stat.pgsteal = 10_240;
+        now.stat.pgscan = 10_240;
+        now.stat.workingset_refault_anon = returned;
+        let name = controller.decide(&now).guard.map(|guard| guard.name());
+        (name, controller.min_age().as_secs())
+    };
+    assert_eq!(guard_after(204), (Some("trial"), 120));
+    assert_eq!(guard_after(205), (Some("returning"), 240));
+}
+
 #[test]
 fn one_period_of_fruitless_scanning_does_not_block_for_minutes() {
     let mut controller = Controller::new(profile(), Means::None, false, COST);

@@ -17,7 +17,7 @@ use crate::over_reclaim::OverReclaim;
 use crate::pressure::Pressure;
 use crate::profile::Profile;
 use crate::restraint::Restraint;
-use crate::returns::Returns;
+use crate::returns::{Returns, WINDOW};
 use crate::signal::returned::returned_pages;
 use crate::signal::{Period, SIGNALS, Signal};
 use crate::trial::Trial;
@@ -377,12 +377,12 @@ impl Controller {
         self.ageing.taken(taken_bytes);
         self.returns.count(now.at, taken_pages, returned);
         self.balance.count(&past.before, now);
-        self.trial.count(taken_pages, returned);
+        self.trial.count(taken_pages);
         if !self.chose_badly(now) {
             return;
         }
         let (taken, returned) = self.returns.totals();
-        self.trial.start_again();
+        self.trial = Trial::default();
         past.returning = Some((returned, taken, now.at + self.profile.hold));
         self.min_age = (self.min_age * 2).min(self.profile.min_age * MAX_MIN_AGE_FACTOR);
         let measured = match self.ageing.means() {
@@ -397,11 +397,11 @@ impl Controller {
     fn chose_badly(&self, now: &Observation) -> bool {
         let affordable = self.profile.senpai.threshold * RETURN_COST;
         let is_costly = self.returns.share_of_time(self.return_cost) > affordable;
-        let maximum = self.profile.return_maximum;
+        // A trial is judged before the window of refaults is over.
         let is_on_trial = !self.permitted(now).1.is_zero();
-        self.returns.exceed(self.profile.return_limit) && is_costly
-            || self.returns.exceed(maximum)
-            || is_on_trial && self.trial.fails(self.min_age, maximum)
+        let length = if is_on_trial { self.min_age.min(WINDOW) } else { WINDOW };
+        let maximum = self.profile.return_maximum * length.div_duration_f64(WINDOW);
+        self.returns.exceed(self.profile.return_limit) && is_costly || self.returns.exceed(maximum)
     }
 
     /// Idle memory, as measured by accessed bits or observed by generations.

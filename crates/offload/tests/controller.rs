@@ -242,7 +242,7 @@ fn where_there_is_no_swap_only_page_cache_goes() {
     assert_eq!(reclaim.bytes, 51 * 4096);
 }
 
-/// A decision after `returned` of `taken` pages came back, and the controller.
+/// A decision after `returned` of `taken` pages came back, which were no trial, and the controller.
 fn after_returns(
     profile: Profile,
     taken: u64,
@@ -256,8 +256,11 @@ fn after_returns(
     now = quiet(2);
     now.stat.pgsteal = taken;
     now.stat.pgscan = taken;
-    controller.decide(&now);
-    now.at = Duration::from_secs(18);
+    for period in 2..24 {
+        now.at = Duration::from_secs(6 * period);
+        controller.decide(&now);
+    }
+    now.at = Duration::from_secs(144);
     now.stat.workingset_refault_anon = returned;
     let decision = controller.decide(&now);
     (controller, decision, now)
@@ -274,7 +277,7 @@ fn memory_that_comes_back_is_left_alone_and_must_be_older() {
     assert_eq!(decision.min_age, Duration::from_secs(240));
     assert_eq!(controller.idle(), Idle::Measuring);
     // What was taken before comes back until ages are known again, and does not count.
-    for at in [60, 120, 240] {
+    for at in [180, 240, 380] {
         now.at = Duration::from_secs(at);
         now.stat.workingset_refault_anon += 3_000;
         assert_eq!(controller.decide(&now).min_age, Duration::from_secs(240), "after {at} s");

@@ -398,7 +398,7 @@ impl Controller {
         let affordable = self.profile.senpai.threshold * RETURN_COST;
         let is_costly = self.returns.share_of_time(self.return_cost) > affordable;
         // A trial is judged before the window of refaults is over.
-        let is_on_trial = !self.permitted(now).1.is_zero();
+        let is_on_trial = self.has_trials() && self.trial.is_running(now.at, self.min_age);
         let length = if is_on_trial { self.min_age.min(WINDOW) } else { WINDOW };
         let maximum = self.profile.return_maximum * length.div_duration_f64(WINDOW);
         self.returns.exceed(self.profile.return_limit) && is_costly || self.returns.exceed(maximum)
@@ -445,10 +445,14 @@ impl Controller {
         matches!(self.idle_of(now), Idle::Bytes(bytes) if bytes >= most)
     }
 
-    /// How many pages the trial permits, and how long it lasts. Where only the cost of refaults
-    /// matters, there is none.
+    /// Whether the share of refaults matters at all, and not only their cost.
+    fn has_trials(&self) -> bool {
+        self.profile.return_maximum < 1.0
+    }
+
+    /// How many pages may be reclaimed as far as trials are concerned, and how long that holds.
     fn permitted(&self, now: &Observation) -> (u64, Duration) {
-        if self.profile.return_maximum >= 1.0 {
+        if !self.has_trials() {
             return (u64::MAX, Duration::ZERO);
         }
         let most = now.current_bytes as f64 * self.profile.senpai.max_step / PAGE as f64;

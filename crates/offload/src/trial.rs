@@ -22,6 +22,11 @@ impl Trial {
         self.since.get_or_insert(now);
     }
 
+    /// Whether it has begun, and is not over at `now`.
+    pub fn is_running(&self, now: Duration, length: Duration) -> bool {
+        self.since.is_some_and(|since| now < since + length)
+    }
+
     /// Counts reclaimed pages.
     pub fn count(&mut self, taken_pages: u64) {
         if self.since.is_some() {
@@ -63,6 +68,9 @@ mod tests {
         assert_eq!(permits(&trial, 1_050), (300, seconds(70)), "begun once");
         trial.count(700);
         assert_eq!(permits(&trial, 1_119), (0, seconds(1)));
+        assert!(trial.is_running(seconds(1_119), seconds(120)));
         assert_eq!(permits(&trial, 1_120), (u64::MAX, seconds(0)));
+        assert!(!trial.is_running(seconds(1_120), seconds(120)));
+        assert!(!Trial::default().is_running(seconds(0), seconds(120)));
     }
 }

@@ -332,8 +332,8 @@ fn the_first_large_amount_waits_for_the_refaults_of_a_small_one() {
 #[test]
 fn a_trial_ends_when_too_much_of_it_refaults() {
     let senpai = Senpai { reclaim_ratio: 0.01, ..Senpai::default() };
-    let guard_after = |returned| {
-        let profile = Profile { senpai, ..profile() };
+    let guard_after = |returned, return_maximum| {
+        let profile = Profile { senpai, return_maximum, ..profile() };
         let mut controller = Controller::new(profile, Means::None, false, Duration::from_nanos(1));
         let mut now = quiet(0);
         now.current_bytes = 4000 * MIB;
@@ -347,8 +347,9 @@ fn a_trial_ends_when_too_much_of_it_refaults() {
         let name = controller.decide(&now).guard.map(|guard| guard.name());
         (name, controller.min_age().as_secs())
     };
-    assert_eq!(guard_after(204), (Some("trial"), 120));
-    assert_eq!(guard_after(205), (Some("returning"), 240));
+    assert_eq!(guard_after(204, 0.1), (Some("trial"), 120));
+    assert_eq!(guard_after(205, 0.1), (Some("returning"), 240));
+    assert_eq!(guard_after(10_240, 1.0), (None, 120), "where only the cost matters");
 }
 
 #[test]

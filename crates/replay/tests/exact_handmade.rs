@@ -230,6 +230,23 @@ fn a_refill_comes_before_what_happened_until_its_block_is_logged() {
     }
 }
 
+/// Thread 1 frees three blocks as a batch, which fills the lists. Thread 2 takes the last of them, and
+/// logs it after thread 3, which takes the one before: not while the lists were in use.
+#[test]
+fn nothing_is_taken_between_two_blocks_of_a_batch() {
+    let batch = |action| (3000..3003).map(move |frame| act(0, 1, action, frame));
+    let alloc_of = |thread, frame| Act { thread, ..alloc(0, frame) };
+    let mut acts = vec![bulk(), Act::aside(Action::Resized(Resized::Boot), 0)];
+    acts.extend(frees(&[0], 47));
+    acts.extend(batch(Action::Free).chain(batch(Action::Listed)));
+    acts.extend(drains(0, 46, 1));
+    acts.extend([alloc_of(3, 3001), alloc_of(2, 3002), alloc(0, 3000), alloc(0, 2094)]);
+    acts.extend(refill(0, 2092..2094).chain(refill(0, 2088..2090)).chain([alloc(0, 2092)]));
+    let fidelity = compare(&recording(1, 4, acts, KernelVersion::new(7, 3)));
+    assert_eq!(fidelity.odd, Inconsistencies::default());
+    assert_exact(&fidelity, 5);
+}
+
 const READING: ListReading = ListReading {
     zone: 0,
     count: 0,

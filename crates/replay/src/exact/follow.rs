@@ -3,6 +3,7 @@
 //! what left no event, and writes it all down as a [`Script`].
 
 mod adaptive;
+mod ahead;
 mod captured;
 mod compacted;
 mod given;

@@ -4,6 +4,7 @@ use prairie_frames::free_area::End;
 use prairie_frames::table::State;
 use prairie_frames::{Frame, MigrateType, Order};
 
+use super::ahead::Ahead;
 use super::{Direct, Follow, Refill};
 use crate::exact::act::goes_through_cpu;
 use crate::exact::act::{Act, Action};
@@ -319,45 +320,30 @@ impl Follow<'_> {
             }
             return head;
         }
-        let last_alloc = self.cpus[usize::from(act.cpu)].last_alloc;
-        let (silent, other): (Vec<Frame>, Vec<Frame>) =
-            ahead.iter().copied().partition(|&frame| self.is_silent(frame) && !self.is_told(frame));
-        // What was refilled ahead of it came before it.
-        let own = self.entered[act.frame.index()].0 as usize;
-        let late = |frame: &Frame| self.entered[frame.index()].0 as usize > last_alloc.max(own);
-        if !other.iter().all(late) {
-            let came = ahead.iter().map(|frame| self.entered[frame.index()].0 as usize).min();
-            let came = came.filter(|&first| first > own);
-            if let Some(first) = came.filter(|&first| self.was_preempted(index, first)) {
+        match self.explain(index, act, &ahead) {
+            Ahead::Later(first) => {
                 let refilled = self.moment_of_own_refill(index, act);
                 *moment = refilled.unwrap_or(Moment::before(first));
                 self.result.hidden.reordered += 1;
-                return Some(act.frame);
             }
-            if !ahead.iter().all(|&frame| self.is_logged_late(frame, index)) {
-                self.suspect(&other);
+            Ahead::LoggedLate => {
+                for frame in ahead {
+                    self.take_early(frame, Moment::before(index));
+                }
+            }
+            Ahead::Unseen => {
+                for frame in ahead {
+                    if self.was_freed_later(frame) {
+                        self.found_past_list.push(self.entered[frame.index()].0 as usize);
+                    }
+                    self.take_silently(frame, Moment::before(index), false);
+                }
+            }
+            Ahead::Unexplained => {
+                let other = ahead.into_iter().filter(|&frame| !self.is_unseen(frame));
+                self.suspect(&other.collect::<Vec<_>>());
                 return head;
             }
-            for frame in ahead {
-                self.take_early(frame, Moment::before(index));
-            }
-            return Some(act.frame);
-        }
-        let came =
-            ahead.iter().filter(|frame| late(frame)).map(|frame| self.entered[frame.index()].0);
-        if let Some(first) = came.min().filter(|_| !other.is_empty()) {
-            // What came to the head since the last allocation was freed by an interrupt, after
-            // this block had been taken and before that was logged.
-            let refilled = self.moment_of_own_refill(index, act);
-            *moment = refilled.unwrap_or(Moment::before(first as usize));
-            self.result.hidden.reordered += 1;
-            return Some(act.frame);
-        }
-        for frame in silent {
-            if self.was_freed_later(frame) {
-                self.found_past_list.push(self.entered[frame.index()].0 as usize);
-            }
-            self.take_silently(frame, Moment::before(index), false);
         }
         Some(act.frame)
     }

@@ -7,6 +7,7 @@ mod ahead;
 mod captured;
 mod compacted;
 mod given;
+mod interrupted;
 mod interrupts;
 mod late;
 mod taken;

@@ -279,27 +279,4 @@ impl Follow<'_> {
         let missing = self.take_surplus(index, act, zone, count.saturating_sub(most));
         self.result.odd.undrained += u64::from(missing > 0);
     }
-    /// Takes a block before a free that finds the lists full with it, and does not drain: a thread has
-    /// taken the block, before others were freed to the head of its list, and logs it as the next
-    /// allocation on the CPU.
-    fn take_before_free(&mut self, index: usize, cpu: u16, zone: usize) {
-        let soon = self.recording.acts.iter().enumerate().skip(index + 1).take(PREEMPTED);
-        let allocates = |act: &Act| act.cpu == cpu && matches!(act.action, Action::Alloc(..));
-        let Some((at, act)) = soon.into_iter().find(|(_, act)| allocates(act)) else { return };
-        let Action::Alloc(migrate_type, _) = act.action else { return };
-        let (frame, order, before) = (act.frame, act.order, self.before_by_thread[at]);
-        let lists = &self.machine.linux;
-        let list = || lists.cached(zone, cpu, order, migrate_type);
-        let came = |frame: Frame| self.entered[frame.index()].0;
-        let ahead = || list().take_while(|&listed| listed != frame);
-        if lists.zone_index(frame) == zone
-            && list().any(|listed| listed == frame)
-            && ahead().all(|listed| came(listed) > came(frame))
-        {
-            let first = ahead().map(|listed| came(listed) as usize).min().unwrap_or(index);
-            if before == NEVER || (before as usize) < first {
-                self.take_early(frame, Moment::before(first));
-            }
-        }
-    }
 }

@@ -13,45 +13,62 @@ use crate::exact::act::{Act, Action};
 use crate::exact::script::Moment;
 
 impl Follow<'_> {
-    /// Takes a block before a free that finds the lists full with it, and does not drain: a thread has
-    /// taken the block, before others were freed to the head of its list, and logs it as the next
-    /// allocation on the CPU.
+    /// Takes a block before a free that finds the lists full with it, and does not drain. The thread
+    /// with whose name it frees logs the block later, if an interrupt frees. Otherwise the block is the
+    /// next that the CPU logs.
     pub(super) fn take_before_free(&mut self, index: usize, cpu: u16, zone: usize) {
-        let soon = self.recording.acts.iter().enumerate().skip(index + 1).take(PREEMPTED);
-        let allocates = |act: &Act| act.cpu == cpu && matches!(act.action, Action::Alloc(..));
-        let Some((at, act)) = soon.into_iter().find(|(_, act)| allocates(act)) else { return };
-        let Action::Alloc(migrate_type, _) = act.action else { return };
-        let (frame, order, before) = (act.frame, act.order, self.before_by_thread[at]);
-        let interrupts = act.thread == self.recording.acts[index].thread;
-        let lists = &self.machine.linux;
-        let list = || lists.cached(zone, cpu, order, migrate_type);
-        let came = |frame: Frame| self.entered[frame.index()].0;
-        let ahead = || list().take_while(|&listed| listed != frame);
-        if lists.zone_index(frame) != zone
-            || !list().any(|listed| listed == frame)
-            || !ahead().all(|listed| came(listed) > came(frame))
+        let acts = &self.recording.acts;
+        let allocates = |at: &usize| acts[*at].cpu == cpu && is_allocation(&acts[*at]);
+        let soon = (index + 1..acts.len()).take(PREEMPTED).filter(allocates);
+        let own = soon.clone().find(|&at| acts[at].thread == acts[index].thread);
+        let began = self.first_of_interrupt(index);
+        let came = |at: usize| self.entered[acts[at].frame.index()].0 as usize;
+        if let Some(at) = own
+            && self.left_before(at, index, (zone, cpu)).is_some()
+            && came(at) < began
         {
-            return;
+            return self.take_before_interrupt((began, index), (zone, cpu), acts[at].frame);
         }
-        let first = ahead().map(|listed| came(listed) as usize).min().unwrap_or(index);
-        if before != NEVER && before as usize >= first {
-            return;
-        }
-        match interrupts {
-            true => self.take_before_interrupt(index, (zone, cpu), frame),
-            false => self.take_early(frame, Moment::before(first)),
+        let next = soon.into_iter().next();
+        if let Some(at) = next
+            && let Some(first) = self.left_before(at, index, (zone, cpu))
+        {
+            self.take_early(acts[at].frame, Moment::before(first));
         }
     }
 
-    /// Takes a block before all frees of the interrupt that an act belongs to.
-    fn take_before_interrupt(&mut self, index: usize, (zone, cpu): (usize, u16), frame: Frame) {
-        let first = self.first_of_interrupt(index);
-        let freed = self.freed_between(first, index, (zone, cpu));
+    /// The act before which a block left its list, if its allocation, which is logged with `at`, can
+    /// have come before `index`: what is ahead of it came later.
+    fn left_before(&self, at: usize, index: usize, (zone, cpu): (usize, u16)) -> Option<usize> {
+        let act = &self.recording.acts[at];
+        let Action::Alloc(migrate_type, _) = act.action else { return None };
+        let lists = &self.machine.linux;
+        let list = || lists.cached(zone, cpu, act.order, migrate_type);
+        let came = |frame: Frame| self.entered[frame.index()].0 as usize;
+        let ahead = || list().take_while(|&listed| listed != act.frame).map(came);
+        let listed =
+            lists.zone_index(act.frame) == zone && list().any(|listed| listed == act.frame);
+        if !listed || ahead().any(|ahead| ahead < came(act.frame)) {
+            return None;
+        }
+        let first = ahead().min().unwrap_or(index);
+        let before = self.before_by_thread[at];
+        (before == NEVER || (before as usize) < first).then_some(first)
+    }
+
+    /// Takes a block before an interrupt, which began with one act to free and goes on with another.
+    fn take_before_interrupt(
+        &mut self,
+        (began, index): (usize, usize),
+        (zone, cpu): (usize, u16),
+        frame: Frame,
+    ) {
+        let freed = self.freed_between(began, index, (zone, cpu));
         // Only what was freed before counts half.
         let tuning = self.machine.linux.tuning(zone, cpu);
         let free_count = tuning.free_count.saturating_sub(freed);
         self.machine.linux.set_tuning(zone, cpu, Tuning { free_count, ..tuning });
-        self.take_early(frame, Moment::before(first));
+        self.take_early(frame, Moment::before(began));
         let tuning = self.machine.linux.tuning(zone, cpu);
         let free_count = tuning.free_count + freed;
         self.machine.linux.set_tuning(zone, cpu, Tuning { free_count, ..tuning });
@@ -83,4 +100,8 @@ impl Follow<'_> {
         let frames = |at: usize| self.recording.acts[at].order.frames() as u32;
         (from..to).filter(came).map(frames).sum()
     }
+}
+
+fn is_allocation(act: &Act) -> bool {
+    matches!(act.action, Action::Alloc(..))
 }

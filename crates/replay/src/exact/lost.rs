@@ -80,7 +80,10 @@ fn put_back_of(
     let elsewhere = elsewhere(&acts[..end], layout.frames() as usize, order);
     let sizes = |first: usize| sizes(&acts[..first], acts[first], layout, adaptive);
     let Some(run) = first_orphans(&acts[..end], &elsewhere, order, sizes) else { return 0 };
-    let mut refill = run.refill(&left_over(&acts[..run.first_act], &run, &elsewhere), &elsewhere);
+    let unnamed = run.last.0 + 1 - run.unnamed..run.last.0 + 1;
+    let left = left_over(&acts[..run.first_act], &run, &elsewhere).into_iter();
+    let left: Vec<u32> = left.take_while(|frame| !unnamed.contains(frame)).collect();
+    let mut refill = run.refill(&left, &elsewhere);
     let mut at = run.first_act;
     if order > Order::BASE && refill[0].frame != acts[run.first_act].frame {
         at = silence(&acts[..=run.first_act]);
@@ -135,6 +138,8 @@ struct Orphans {
     orphans: u32,
     /// Blocks before the last one, itself included, that nothing named until then.
     unnamed: u32,
+    /// Blocks of the refill that come before the first: the refill before had left them.
+    begun_with: u32,
 }
 
 impl Orphans {
@@ -144,6 +149,19 @@ impl Orphans {
         frame > self.last
             && self.blocks_to(frame) + self.orphans <= self.most()
             && !named[self.last.offset(self.size().into()).index()..frame.index()].contains(&true)
+    }
+
+    /// Goes on with a frame elsewhere, if all blocks so far are what the refill before had `left`, and
+    /// too few for a refill: this one then split another block. Of the frames up to the new one,
+    /// `unnamed` were not named.
+    fn go_on(&mut self, left: &[u32], frame: Frame, unnamed: u32) {
+        let first = self.last.0 + 1 - self.orphans;
+        let is_rest = left.first() == Some(&first) && left.last() == Some(&self.last.0);
+        let least = self.sizes.iter().copied().min().unwrap_or(0);
+        if is_rest && (left.len() as u32) < least {
+            self.begun_with = self.orphans;
+            (self.last, self.orphans, self.unnamed) = (frame, 1, unnamed);
+        }
     }
 
     /// Blocks that may be missing in a row.
@@ -168,7 +186,8 @@ impl Orphans {
     fn refill(&self, left_over: &[u32], elsewhere: &[bool]) -> Vec<Act> {
         let size = self.size();
         let end = self.last.0 + size;
-        let fitting = self.sizes.iter().copied().filter(|&blocks| blocks >= self.orphans);
+        let least = self.orphans + self.begun_with;
+        let fitting = self.sizes.iter().copied().filter(|&blocks| blocks >= least);
         let range = |blocks: u32| {
             let begin = end - self.unnamed.min(blocks) * size;
             begin..begin + blocks * size
@@ -180,9 +199,12 @@ impl Orphans {
         let mut found = fitting.flat_map(|blocks| {
             let rest = blocks.saturating_sub(left_over.len() as u32);
             let beside = (rest >= self.orphans).then(|| (left_over, range(rest)));
-            [Some((&[][..], range(blocks))), beside].into_iter().flatten()
+            let alone = (self.begun_with == 0).then(|| (&[][..], range(blocks)));
+            [alone, beside].into_iter().flatten()
         });
-        let (before, range) = found.find(|(_, range)| is_free_for(range)).unwrap_or((&[], known));
+        let begun_with = left_over.len().min(self.begun_with as usize);
+        let known = (&left_over[..begun_with], known);
+        let (before, range) = found.find(|(_, range)| is_free_for(range)).unwrap_or(known);
         let act = |frame| Act {
             cpu: self.cpu,
             frame: Frame(frame),
@@ -220,10 +242,9 @@ fn left_over(before: &[Act], run: &Orphans, elsewhere: &[bool]) -> Vec<u32> {
     for act in before.iter().filter(|act| names(act)) {
         named[act.frame.index()..act.frame.index() + act.order.frames() as usize].fill(true);
     }
-    let unnamed = run.last.0 + 1 - run.unnamed..run.last.0 + 1;
     let is_left = |frame: &u32| {
         let at = *frame as usize;
-        named.get(at) == Some(&false) && !elsewhere[at] && !unnamed.contains(frame)
+        named.get(at) == Some(&false) && !elsewhere[at]
     };
     (taken.frame.0 + 1..).take_while(is_left).collect()
 }
@@ -263,6 +284,10 @@ fn first_orphans(
     let size = order.frames() as usize;
     let mut named = vec![false; elsewhere.len()];
     let mut found: Option<Orphans> = None;
+    let unnamed_to = |frame: Frame, named: &[bool]| {
+        let before = (0..frame.index()).rev().take_while(|&at| !named[at] && !elsewhere[at]);
+        (before.count() / size) as u32 + 1
+    };
     for (index, act) in acts.iter().enumerate().filter(|(_, act)| names(act)) {
         let block = act.frame.index()..act.frame.index() + act.order.frames() as usize;
         let orphan = match act.action {
@@ -273,9 +298,7 @@ fn first_orphans(
         };
         match (&mut found, orphan) {
             (None, Some(migrate_type)) => {
-                let before =
-                    (0..act.frame.index()).rev().take_while(|&at| !named[at] && !elsewhere[at]);
-                let unnamed = (before.count() / size) as u32 + 1;
+                let unnamed = unnamed_to(act.frame, &named);
                 let (cpu, last) = (act.cpu, act.frame);
                 found = Some(Orphans {
                     first_act: index,
@@ -288,6 +311,7 @@ fn first_orphans(
                     last,
                     orphans: 1,
                     unnamed,
+                    begun_with: 0,
                 });
             }
             (Some(run), Some(migrate_type))
@@ -299,6 +323,13 @@ fn first_orphans(
                 run.last = act.frame;
                 run.orphans += more;
                 run.unnamed += more;
+            }
+            (Some(run), Some(migrate_type))
+                if (migrate_type, act.cpu) == (run.migrate_type, run.cpu)
+                    && run.begun_with == 0 =>
+            {
+                let left = left_over(&acts[..run.first_act], run, elsewhere);
+                run.go_on(&left, act.frame, unnamed_to(act.frame, &named));
             }
             _ => {}
         }
@@ -397,6 +428,21 @@ mod tests {
         assert_eq!(put(&mut acts, end, 64), 15);
         let put: Vec<u32> = locked_frames(&acts)[5..20].to_vec();
         assert_eq!(put, [11, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, 36, 37]);
+    }
+
+    #[test]
+    fn a_refill_goes_on_elsewhere_after_what_the_one_before_left() {
+        // As a recording had it, with 120 frames: the refill before ended with frame 10 of a block of
+        // two. Its other frame and the 14 from 21 on are missing; the next refill begins with 35.
+        let mut acts = vec![locked(12), alloc(12), locked(20), alloc(20), locked(9), locked(10)];
+        acts.extend([alloc(9), alloc(10), alloc(11)]);
+        acts.extend((21..35).map(alloc));
+        acts.extend([locked(35), alloc(35)]);
+        let end = acts.len();
+        assert_eq!(put(&mut acts, end, 64), 15);
+        let put = locked_frames(&acts)[4..19].to_vec();
+        assert_eq!(put, [11].into_iter().chain(21..35).collect::<Vec<u32>>());
+        assert_eq!(acts[23].frame, Frame(11), "before the first of its allocations");
     }
 
     #[test]

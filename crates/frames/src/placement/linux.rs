@@ -39,6 +39,7 @@ use core::ops::Range;
 pub use config::Config;
 pub use fallback::Fallback;
 pub use pageset::{Pageset, Tuning};
+pub use tuning::BATCH_SCALE_MAX;
 pub use version::{Evidence, Modeled, RULES, Rule, VALIDATED};
 
 use super::zonelist::{Depth, Zonelists};

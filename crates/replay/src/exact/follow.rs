@@ -32,9 +32,6 @@ use super::script::{Moment, Script};
 use super::stages::Stages;
 use super::step::Step;
 
-/// How often what is freed at once may double (`CONFIG_PCP_BATCH_SCALE_MAX`).
-const SCALE_MAX: u32 = 5;
-
 /// No act.
 const NEVER: u32 = u32::MAX;
 

@@ -15,6 +15,7 @@
 use std::iter;
 use std::ops::Range;
 
+use prairie_frames::placement::linux::BATCH_SCALE_MAX;
 use prairie_frames::{Frame, Layout, MigrateType, Order};
 
 use super::act::{Act, Action};
@@ -25,9 +26,6 @@ pub const BATCHES: [u32; 5] = [63, 31, 15, 7, 3];
 
 /// The largest order that is refilled by several blocks at once.
 const LARGEST: u8 = 3;
-
-/// How often a refill may double (`CONFIG_PCP_BATCH_SCALE_MAX`).
-const BATCH_SCALE_MAX: u32 = 5;
 
 /// Refills of single frames: runs that leave the free lists together, and whose first frame is then
 /// allocated.

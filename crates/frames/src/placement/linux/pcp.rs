@@ -6,16 +6,13 @@ use core::ops::Range;
 use super::flags::AllocFlags;
 use super::pageset::{LISTS, Pageset, PerCpuPages, list_of, order_of};
 use super::slow_path::COSTLY;
-use super::tuning::Surroundings;
+use super::tuning::{BATCH_SCALE_MAX, Surroundings};
 use super::zone::LinuxZone;
 use super::{Config, Context};
 use crate::layout::Frame;
 use crate::run::Run;
 use crate::table::{FrameTable, Owner, State};
 use crate::{MigrateType, Mobility, Order};
-
-/// How often the number of frames freed at once may double (`CONFIG_PCP_BATCH_SCALE_MAX`).
-const BATCH_SCALE_MAX: u32 = 5;
 
 impl Config {
     /// Whether blocks of an order go through per-CPU lists (`pcp_allowed_order`).

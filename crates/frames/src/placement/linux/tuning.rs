@@ -11,7 +11,7 @@ use super::slow_path::COSTLY;
 use crate::Order;
 
 /// How often the number of frames moved at once may double (`CONFIG_PCP_BATCH_SCALE_MAX`).
-const BATCH_SCALE_MAX: u32 = 5;
+pub const BATCH_SCALE_MAX: u32 = 5;
 
 /// What a list knows of its zone.
 #[derive(Clone, Copy, Debug)]

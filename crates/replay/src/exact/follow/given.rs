@@ -1,12 +1,12 @@
 //! Frees, and drains of per-CPU lists.
 
 use prairie_frames::free_area::End;
-use prairie_frames::placement::linux::Pageset;
 use prairie_frames::placement::linux::version::FOLIO_BATCHES;
+use prairie_frames::placement::linux::{BATCH_SCALE_MAX, Pageset};
 use prairie_frames::table::State;
 use prairie_frames::{MigrateType, Order};
 
-use super::{Drains, Follow, SCALE_MAX};
+use super::{Drains, Follow};
 use crate::exact::act::goes_through_cpu;
 use crate::exact::act::{Act, Action};
 use crate::exact::script::Moment;
@@ -180,7 +180,7 @@ impl Follow<'_> {
         if drains {
             let Pageset { batch, high, .. } = self.stages.pageset(zone);
             let (most, scaled) = (high.saturating_sub(batch), batch.saturating_mul(1 << *factor));
-            *factor += u32::from(!flush && scaled < most && *factor < SCALE_MAX);
+            *factor += u32::from(!flush && scaled < most && *factor < BATCH_SCALE_MAX);
             let left = if flush { count as i64 } else { scaled.min(most).max(1).into() };
             self.cpus[usize::from(act.cpu)].drains =
                 Drains { thread: Some(act.thread), zone, left };

@@ -247,6 +247,20 @@ fn nothing_is_taken_between_two_blocks_of_a_batch() {
     assert_exact(&fidelity, 5);
 }
 
+/// A free fills the lists and drains them. Thread 2 takes the freed block, and logs it after thread 3,
+/// which takes the one before: that was on its list when the lists were full.
+#[test]
+fn a_drain_shows_that_a_block_was_not_taken_before() {
+    let alloc_of = |thread, frame| Act { thread, ..alloc(0, frame) };
+    let mut acts = vec![bulk(), Act::aside(Action::Resized(Resized::Boot), 0)];
+    acts.extend(frees(&[0], 50).into_iter().chain(drains(0, 46, 1)));
+    acts.extend([alloc_of(3, 2096), alloc_of(2, 2097), alloc(0, 2095), alloc(0, 2094)]);
+    acts.extend(refill(0, 2092..2094).chain(refill(0, 2088..2090)).chain([alloc(0, 2092)]));
+    let fidelity = compare(&recording(1, 4, acts, KernelVersion::new(7, 3)));
+    assert_eq!(fidelity.odd, Inconsistencies::default());
+    assert_exact(&fidelity, 5);
+}
+
 const READING: ListReading = ListReading {
     zone: 0,
     count: 0,

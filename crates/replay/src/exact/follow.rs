@@ -208,6 +208,8 @@ struct Follow<'a> {
     taken_before: HashMap<u32, Moment>,
     /// Acts with which refills began.
     begun: HashSet<u32>,
+    /// By zone and CPU: the last act that showed the number of frames on the lists to be right.
+    counted: Vec<Vec<usize>>,
     /// By zone and CPU: how often what is freed at once has doubled (`free_factor`).
     factors: Vec<Vec<u32>>,
     handed_over: usize,
@@ -281,6 +283,7 @@ fn follow_once(
         early: HashSet::new(),
         taken_before: HashMap::new(),
         begun: HashSet::new(),
+        counted: vec![vec![0; recording.cpus.into()]; recording.layout.zones().len()],
         factors: vec![vec![0; recording.cpus.into()]; recording.layout.zones().len()],
         handed_over: recording.acts.iter().rposition(late).unwrap_or(0),
         past_list,

@@ -255,6 +255,10 @@ impl Follow<'_> {
             self.take_before_free(index, act.cpu, zone);
             frames = self.machine.linux.plan_free(zone, act.cpu, act.order);
         }
+        // With a frame less nothing would go back.
+        if drains && frames > 0 && count == u64::from(before.high) {
+            self.counted[zone][usize::from(act.cpu)] = index;
+        }
         if drains {
             let (thread, left) = (Some(act.thread), i64::from(frames));
             self.cpus[usize::from(act.cpu)].drains = Drains { thread, zone, left };

@@ -36,15 +36,23 @@ impl Follow<'_> {
             true => ahead.iter().filter(late).map(came).min(),
             false => ahead.iter().map(came).min(),
         };
-        if let Some(first) = first.filter(|&first| first > own && !self.is_locked(own, first))
-            && (interrupted || self.was_preempted(index, first))
-        {
-            return Ahead::Later(first);
+        let later = first.filter(|&first| {
+            let may_be = first > own && !self.is_locked(own, first);
+            may_be && (interrupted || self.was_preempted(index, first))
+        });
+        let logged_late = ahead.iter().all(|&frame| self.is_logged_late(frame, index));
+        match later {
+            Some(first) if !(logged_late && self.was_counted(act, first)) => Ahead::Later(first),
+            _ if logged_late => Ahead::LoggedLate,
+            _ => Ahead::Unexplained,
         }
-        match ahead.iter().all(|&frame| self.is_logged_late(frame, index)) {
-            true => Ahead::LoggedLate,
-            false => Ahead::Unexplained,
-        }
+    }
+
+    /// Whether the record showed, with an act or later, how many frames the lists had that the block
+    /// of an allocation is on: it was counted.
+    fn was_counted(&self, act: &Act, first: usize) -> bool {
+        let zone = self.machine.linux.zone_index(act.frame);
+        self.counted[zone][usize::from(act.cpu)] >= first
     }
 
     /// Whether a frame may have left its list without an event before there were probes.

@@ -22,6 +22,9 @@ impl Follow<'_> {
         } else if count > u64::from(lists.count) {
             self.take_before_update(index, cpu, zone, count - u64::from(lists.count));
         }
+        if self.machine.linux.cached_count(zone, cpu) == u64::from(lists.count) {
+            self.counted[zone][usize::from(cpu)] = index;
+        }
         self.machine.linux.set_tuning(
             zone,
             cpu,

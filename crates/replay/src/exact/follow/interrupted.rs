@@ -15,7 +15,7 @@ use crate::exact::script::Moment;
 impl Follow<'_> {
     /// Takes a block before a free that finds the lists full with it, and does not drain. The thread
     /// with whose name it frees logs the block later, if an interrupt frees. Otherwise the block is the
-    /// next that the CPU logs.
+    /// next that the CPU logs of those that were on its lists.
     pub(super) fn take_before_free(&mut self, index: usize, cpu: u16, zone: usize) {
         let acts = &self.recording.acts;
         let allocates = |at: &usize| acts[*at].cpu == cpu && is_allocation(&acts[*at]);
@@ -29,10 +29,9 @@ impl Follow<'_> {
         {
             return self.take_before_interrupt((began, index), (zone, cpu), acts[at].frame);
         }
-        let next = soon.into_iter().next();
-        if let Some(at) = next
-            && let Some(first) = self.left_before(at, index, (zone, cpu))
-        {
+        // What threads log that took nothing before says nothing.
+        let mut taken = soon.filter_map(|at| Some((at, self.left_before(at, index, (zone, cpu))?)));
+        if let Some((at, first)) = taken.next() {
             self.take_early(acts[at].frame, Moment::before(first));
         }
     }
@@ -53,7 +52,7 @@ impl Follow<'_> {
         }
         let first = ahead().min().unwrap_or(index);
         let before = self.before_by_thread[at];
-        (before == NEVER || (before as usize) < first).then_some(first)
+        (came(act.frame) < first && (before == NEVER || (before as usize) < first)).then_some(first)
     }
 
     /// Takes a block before an interrupt, which began with one act to free and goes on with another.

@@ -141,6 +141,30 @@ struct Orphans {
 }
 
 impl Orphans {
+    /// The run that begins with an allocation, which is the act `first_act`.
+    fn begin(
+        (first_act, act): (usize, &Act),
+        sizes: Vec<u32>,
+        migrate_type: MigrateType,
+        unnamed: u32,
+    ) -> Orphans {
+        let Act { cpu, frame: last, order, time_ns, thread, .. } = *act;
+        let (orphans, begun_with) = (1, 0);
+        Orphans {
+            first_act,
+            sizes,
+            order,
+            time_ns,
+            thread,
+            cpu,
+            migrate_type,
+            last,
+            orphans,
+            unnamed,
+            begun_with,
+        }
+    }
+
     /// Whether a later frame may have come with the same refill: nothing between was named, and the
     /// largest refill has room.
     fn may_extend_to(&self, frame: Frame, named: &[bool]) -> bool {
@@ -297,20 +321,8 @@ fn first_orphans(
         match (&mut found, orphan) {
             (None, Some(migrate_type)) => {
                 let unnamed = unnamed_to(act.frame, &named);
-                let (cpu, last) = (act.cpu, act.frame);
-                found = Some(Orphans {
-                    first_act: index,
-                    sizes: sizes(index),
-                    order,
-                    time_ns: act.time_ns,
-                    thread: act.thread,
-                    cpu,
-                    migrate_type,
-                    last,
-                    orphans: 1,
-                    unnamed,
-                    begun_with: 0,
-                });
+                let sizes = sizes(index);
+                found = Some(Orphans::begin((index, act), sizes, migrate_type, unnamed));
             }
             (Some(run), Some(migrate_type))
                 if migrate_type == run.migrate_type

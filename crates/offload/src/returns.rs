@@ -19,7 +19,7 @@ const PARTS: usize = 10;
 /// Fewer refaults are not significant: a shell that is opened, a log that is rotated.
 const EVIDENCE_PAGES: u64 = 64;
 
-/// One of so many pages that are out is forgotten with each part of the window: half of them with ten.
+/// 1 in 15 of the pages that are out is forgotten with each part of the window: half of them with ten.
 const FORGOTTEN: u64 = 15;
 
 /// Pages taken and returned within the last ten minutes, by the minute.

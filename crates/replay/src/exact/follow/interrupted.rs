@@ -64,12 +64,15 @@ impl Follow<'_> {
     ) {
         let freed = self.freed_between(began, index, (zone, cpu));
         // Only what was freed before counts half.
-        let tuning = self.machine.linux.tuning(zone, cpu);
-        let free_count = tuning.free_count.saturating_sub(freed);
-        self.machine.linux.set_tuning(zone, cpu, Tuning { free_count, ..tuning });
+        self.change_free_count((zone, cpu), |count| count.saturating_sub(freed));
         self.take_early(frame, Moment::before(began));
+        self.change_free_count((zone, cpu), |count| count + freed);
+    }
+
+    /// Changes the number of frames that a CPU has freed to its lists in a row.
+    fn change_free_count(&mut self, (zone, cpu): (usize, u16), change: impl Fn(u32) -> u32) {
         let tuning = self.machine.linux.tuning(zone, cpu);
-        let free_count = tuning.free_count + freed;
+        let free_count = change(tuning.free_count);
         self.machine.linux.set_tuning(zone, cpu, Tuning { free_count, ..tuning });
     }
 

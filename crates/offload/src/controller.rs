@@ -398,7 +398,7 @@ impl Controller {
         let affordable = self.profile.senpai.threshold * RETURN_COST;
         let is_costly = self.returns.share_of_time(self.return_cost) > affordable;
         // A trial is judged before the window of refaults is over.
-        let is_on_trial = self.has_trials() && self.trial.is_running(now.at, self.min_age);
+        let is_on_trial = self.trial.is_running(now.at, self.min_age);
         let length = if is_on_trial { self.min_age.min(WINDOW) } else { WINDOW };
         let maximum = self.profile.return_maximum * length.div_duration_f64(WINDOW);
         self.returns.exceed(self.profile.return_limit) && is_costly || self.returns.exceed(maximum)
@@ -494,7 +494,9 @@ impl Controller {
             _ => Some(Guard::Tiny),
         };
         if decision.guard.is_none() {
-            self.trial.begin(now.at);
+            if self.has_trials() {
+                self.trial.begin(now.at);
+            }
             // A round number of pages: what is below one would be rounded up by the kernel.
             let anon_weight = self.balance.anon_weight(profile.return_limit);
             decision.reclaim = Some(Reclaim { bytes: bytes / PAGE * PAGE, file_only, anon_weight });

@@ -4,16 +4,16 @@
 # Usage: bench/offload-services.sh FOLDER
 #
 # redis       80,000 values of 16,000 bytes (1.5 GiB), of which 5,000 are requested by Zipf's law, and
-#             other ones from 780 s on
+#             others later
 # redis-zipf  the same, all of them requested by Zipf's law: no memory is cold
 # nginx       80,000 files of 16,000 bytes in the page cache, requested as in redis
 # nginx-zipf  the same, requested as in redis-zipf
 # postgres    a table of 80,000 values of 16,000 bytes, of which 32,000 are requested by Zipf's law, twice
-#             the buffers of 256 MiB; 16,000 of them are others from 780 s on
+#             the buffers of 256 MiB; 16,000 of them are others later
 # postgres-zipf  the same, requested as in redis-zipf
 #
-# 200 requests a second, or 50 queries, arrive at random times for 15 minutes, and times count from the
-# arrival.
+# 200 requests a second, or 50 queries, arrive at random times for LENGTH seconds (900), and times count
+# from the arrival. Other values are requested from 13/15 of that on, 780 s.
 # Beside each runs a sidecar of 64 MiB, of which 48 are cold. 4 GiB, Linux 6.12, zswap with lz4 before
 # persistent memory, time counted: runs repeat. SEEDS (1) decide arrivals and requests, the same without
 # and with the daemon; SERVICES (redis redis-zipf) and AGENTS (none prairie) name what is run. The
@@ -29,6 +29,10 @@ cd "$(dirname "$0")/.."
 services=${SERVICES:-redis redis-zipf}
 agents=${AGENTS:-none prairie}
 seeds=${SEEDS:-1}
+length=${LENGTH:-900}
+shift=$((length * 13 / 15))
+# Samples are taken every 50 s; the last before the shift.
+late=$(((shift - 11) / 50 * 50))
 
 target=${CARGO_TARGET_DIR:-target}
 mkdir -p "$work/bin"
@@ -61,9 +65,10 @@ run() {
     esac
     # shellcheck disable=SC2086 # options
     vm/run --kernel 6.12 --counted --memory 4G --pmem 2G --module nfit --module nd_pmem --module lz4 \
-        $needs --timeout 6000 --file "$work/bin:bin" --program "$work/bin/prairie" \
+        $needs --timeout 9000 --file "$work/bin:bin" --program "$work/bin/prairie" \
         --file vm/offload/common.sh --file vm/offload/agents.sh --file vm/offload/service.toml \
-        --out "$work/$name" vm/offload/service.sh "$1" "$3" "AGENT=$2" || echo "$name: ended with $?" >&2
+        --out "$work/$name" vm/offload/service.sh "$1" "$3" \
+        "AGENT=$2" "SECONDS=$length" "SHIFT=$shift" || echo "$name: ended with $?" >&2
 }
 
 for seed in $seeds; do
@@ -82,15 +87,15 @@ percentiles() {
         }'
 }
 
-# memory NAME: size at first, savings after 750 s and at the end, the host's free memory after 750 s,
+# memory NAME: size at first, savings before the shift and at the end, the host's free memory before it,
 # pages reclaimed, refaults until then and later, stall, CPU time of the service a second, of the agent
 # in all, and of its own code.
 memory() {
-    awk '{
+    awk -v late="$((late + 20))" '{
             for (i = 1; i <= NF; i++) { split($i, pair, "="); now[pair[1]] = pair[2] }
             if (NR == 1) for (key in now) first[key] = now[key]
             # The last sample is taken after the service has ended its work.
-            if (now["at"] - first["at"] < 770) for (key in now) before[key] = now[key]
+            if (now["at"] - first["at"] < late) for (key in now) before[key] = now[key]
             for (key in now) last[key] = now[key]
         }
         function back(a, b) {
@@ -113,14 +118,14 @@ memory() {
         }' "$work/$1/samples"
 }
 
-echo "| run | requests, 60 to 780 s | p50, µs | p99, µs | p99.9, µs | requests after 780 s | p50 after 780 s, µs | p99 after 780 s, µs | p99.9 after 780 s, µs | MiB at first | saved after 750 s, % | saved after 900 s, % | host free after 750 s, MiB | pages reclaimed | refaulted within 750 s | refaulted later | PSI stall, ms | service, ms a second | daemon with reclaim, ms | daemon alone, ms |"
+echo "| run | requests, 60 to $shift s | p50, µs | p99, µs | p99.9, µs | requests after $shift s | p50 after $shift s, µs | p99 after $shift s, µs | p99.9 after $shift s, µs | MiB at first | saved after $late s, % | saved after $length s, % | host free after $late s, MiB | pages reclaimed | refaulted within $late s | refaulted later | PSI stall, ms | service, ms a second | daemon with reclaim, ms | daemon alone, ms |"
 echo "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |"
 for service in $services; do
     for seed in $seeds; do
         for agent in $agents; do
             name=$service-$agent-$seed
             [ -s "$work/$name/times.gz" ] || continue
-            echo "| $name | $(percentiles "$name" 60 780) | $(percentiles "$name" 780 900) | $(memory "$name") |"
+            echo "| $name | $(percentiles "$name" 60 "$shift") | $(percentiles "$name" "$shift" "$length") | $(memory "$name") |"
         done
     done
 done

@@ -17,8 +17,9 @@
 # Beside each runs a sidecar of 64 MiB, of which 48 are cold. 4 GiB, Linux 6.12, zswap with lz4 before
 # persistent memory, time counted: runs repeat. SEEDS (1) decide arrivals and requests, the same without
 # and with the daemon; SERVICES (redis redis-zipf) and AGENTS (none prairie) name what is run. The
-# daemon has the cpu.weight of its unit, 1; prairie-unweighted has 100, as the service has. Needs
-# Debian's redis-server, nginx, and postgresql.
+# daemon has the cpu.weight of its unit, 1; prairie-unweighted has 100, as the service has.
+# prairie-BACKEND-MICROSECONDSus swaps to a device that answers each request after that time, in memory
+# of the machine; host free does not show what it saves. Needs Debian's redis-server, nginx, and postgresql.
 # FOLDER keeps the output of the runs, each of which takes five to ten minutes of CPU time; a run that is there
 # is not repeated. Prints a Markdown table.
 set -eu
@@ -65,7 +66,7 @@ run() {
     esac
     # shellcheck disable=SC2086 # options
     vm/run --kernel 6.12 --counted --memory 4G --pmem 2G --module nfit --module nd_pmem --module lz4 \
-        $needs --timeout 9000 --file "$work/bin:bin" --program "$work/bin/prairie" \
+        --module null_blk $needs --timeout 9000 --file "$work/bin:bin" --program "$work/bin/prairie" \
         --file vm/offload/common.sh --file vm/offload/agents.sh --file vm/offload/service.toml \
         --out "$work/$name" vm/offload/service.sh "$1" "$3" \
         "AGENT=$2" "SECONDS=$length" "SHIFT=$shift" || echo "$name: ended with $?" >&2

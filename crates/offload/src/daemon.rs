@@ -25,7 +25,7 @@ use crate::guard::Guard;
 use crate::kubernetes::Pods;
 use crate::observation::{Idle, Observation, Orders, Room};
 use crate::series::Series;
-use crate::status::Shared;
+use crate::status::{Shared, Status};
 use crate::world::cgroup::CgroupError;
 use crate::world::discover::DirectorySet;
 use crate::world::fault_alarm::FaultAlarm;
@@ -111,22 +111,7 @@ impl Daemon {
         };
         let return_cost = config.daemon.return_cost.or(measured).unwrap_or(return_cost::FALLBACK);
         let status = Shared::default();
-        {
-            let mut status = status.lock();
-            (status.schema, status.schema_version) = ("prairie-offload-status".into(), 1);
-            status.version = env!("CARGO_PKG_VERSION").into();
-            status.dry_run = setting.dry_run;
-            status.age_means = match (setting.dry_run, setting.host.means()) {
-                (true, _) => "none (dry run)",
-                (_, Means::Generations) => "generations (lru_gen)",
-                (_, Means::AccessedBits) => "accessed bits (clear_refs, smaps_rollup)",
-                (_, Means::None) => "none: the kernel's own order",
-            }
-            .into();
-            status.fault_alarm = setting.alarm.is_some();
-            status.return_cost_us = return_cost.as_secs_f64() * 1e6;
-            status.return_cost_measured = measured.is_some();
-        }
+        begin_status(&mut status.lock(), &setting, return_cost, measured.is_some());
         Ok(Daemon {
             workers: Workers::new(setting.workers)?,
             host_memory: HostMemory::open(&paths.proc)?,
@@ -516,4 +501,21 @@ impl Daemon {
             }
         }
     }
+}
+
+/// What a status says of the daemon and its host from the start on.
+fn begin_status(status: &mut Status, setting: &Setting, return_cost: Duration, is_measured: bool) {
+    (status.schema, status.schema_version) = ("prairie-offload-status".into(), 1);
+    status.version = env!("CARGO_PKG_VERSION").into();
+    status.dry_run = setting.dry_run;
+    status.age_means = match (setting.dry_run, setting.host.means()) {
+        (true, _) => "none (dry run)",
+        (_, Means::Generations) => "generations (lru_gen)",
+        (_, Means::AccessedBits) => "accessed bits (clear_refs, smaps_rollup)",
+        (_, Means::None) => "none: the kernel's own order",
+    }
+    .into();
+    status.fault_alarm = setting.alarm.is_some();
+    status.return_cost_us = return_cost.as_secs_f64() * 1e6;
+    status.return_cost_measured = is_measured;
 }

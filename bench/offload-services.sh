@@ -19,7 +19,8 @@
 # and with the daemon; SERVICES (redis redis-zipf) and AGENTS (none prairie) name what is run. The
 # daemon has the cpu.weight of its unit, 1; prairie-unweighted has 100, as the service has.
 # prairie-BACKEND-MICROSECONDSus swaps to a device that answers each request after that time, in memory
-# of the machine; host free does not show what it saves. Needs Debian's redis-server, nginx, and postgresql.
+# of the machine; host free does not show what it saves. none-classic and prairie-classic use the classic
+# lists in place of MGLRU. Needs Debian's redis-server, nginx, and postgresql.
 # FOLDER keeps the output of the runs, each of which takes five to ten minutes of CPU time; a run that is there
 # is not repeated. Prints a Markdown table.
 set -eu

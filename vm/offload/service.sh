@@ -24,6 +24,10 @@ late_device() {
 }
 
 case $AGENT in
+*-classic)
+    echo n >/sys/kernel/mm/lru_gen/enabled
+    AGENT=${AGENT%-classic}
+    ;;
 prairie-*-*us)
     microseconds=${AGENT##*-} backend=${AGENT#prairie-}
     late_device ${microseconds%us}

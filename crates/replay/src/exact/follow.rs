@@ -258,6 +258,7 @@ fn follow_once(
     let machine = Machine::open(recording, config, opening);
     let frames = recording.layout.frames() as usize;
     let late = |act: &Act| act.action == Action::HandOver;
+    let boot = &recording.acts[..recording.first_snapshot()];
     let is_bulk = |act: &Act| matches!(act.action, Action::Bulk { .. });
     let is_reading = |act: &Act| matches!(act.action, Action::Decay(_));
     let mut follow = Follow {
@@ -285,7 +286,7 @@ fn follow_once(
         begun: HashSet::new(),
         counted: vec![vec![0; recording.cpus.into()]; recording.layout.zones().len()],
         factors: vec![vec![0; recording.cpus.into()]; recording.layout.zones().len()],
-        handed_over: recording.acts.iter().rposition(late).unwrap_or(0),
+        handed_over: boot.iter().rposition(late).unwrap_or(0),
         past_list,
         found_past_list: Vec::new(),
         recorded_fallbacks: 0,
@@ -449,6 +450,11 @@ impl Follow<'_> {
                 self.machine.linux.set_watermarks(zone, marks);
             }
             self.script(moment, Step::Watermarks(marks));
+        }
+        if let Some(sizes) = self.stages.sizes() {
+            let sizes = sizes.to_vec();
+            self.machine.set_sizes(&sizes);
+            self.script(moment, Step::Sizes(sizes));
         }
     }
 }

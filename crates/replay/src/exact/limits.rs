@@ -9,6 +9,7 @@ use prairie_frames::layout::{Watermarks, Zone};
 use prairie_frames::placement::linux::Pageset;
 
 use super::act::{Action, Edge, Resized};
+use super::onlined::{self, ZoneSize};
 use super::recording::Recording;
 
 /// One change of the limits.
@@ -20,6 +21,8 @@ pub struct Change {
     pub pagesets: Vec<Pageset>,
     /// The watermarks of each zone.
     pub watermarks: Vec<Watermarks>,
+    /// The sizes of the zones, if memory comes online.
+    pub sizes: Option<Vec<ZoneSize>>,
 }
 
 /// All changes from the first watermarks on; none if the recording does not report them.
@@ -50,9 +53,11 @@ pub fn changes(recording: &Recording) -> Vec<Change> {
         let sets = |&&(_, later): &&(usize, Resized)| later != Resized::Caches;
         let until =
             reported[place + 1..].iter().find(sets).map_or(recording.acts.len(), |next| next.0);
-        let watermarks = state.watermarks(at, resized);
-        let pagesets = state.pagesets(at..until, &watermarks);
-        found.push(Change { at, pagesets, watermarks });
+        let managed = recording.managed(at);
+        let watermarks = state.watermarks(at, resized, &managed);
+        let pagesets = state.pagesets(at..until, &watermarks, &managed);
+        let sizes = recording.grows().then(|| state.sizes(at, &managed));
+        found.push(Change { at, pagesets, watermarks, sizes });
     }
     found
 }
@@ -67,8 +72,8 @@ struct State<'a> {
 impl State<'_> {
     /// The watermarks from an act on: those of the next snapshot, unless they are written before it
     /// or were raised after boot set them.
-    fn watermarks(&self, at: usize, resized: Resized) -> Vec<Watermarks> {
-        let computed = self.computed_watermarks();
+    fn watermarks(&self, at: usize, resized: Resized, managed: &[u64]) -> Vec<Watermarks> {
+        let computed = self.computed_watermarks(managed);
         let seen = self
             .next_snapshot(at)
             .map(|place| self.recording.snapshots[place].watermarks(&self.recording.layout));
@@ -89,36 +94,55 @@ impl State<'_> {
 
     /// `__setup_per_zone_wmarks`, with `min_free_kbytes` as `calculate_min_free_kbytes` has it unless
     /// it was written.
-    fn computed_watermarks(&self) -> Vec<Watermarks> {
-        let zones = self.recording.layout.zones();
-        let low_memory: u64 = zones.iter().map(|zone| zone.span.managed).sum();
+    fn computed_watermarks(&self, managed: &[u64]) -> Vec<Watermarks> {
+        let low_memory: u64 = managed.iter().sum();
         let square_root = (low_memory * 4 * 16).isqrt().clamp(128, 262_144);
         let (kib, scale) = self.written.unwrap_or((square_root, 10));
-        let of = |zone: &Zone| {
-            let managed = zone.span.managed;
+        let of = |&managed: &u64| {
             let min = kib / 4 * managed / low_memory.max(1);
             let step = (min / 4).max(managed * scale / 10_000);
             Watermarks { min, low: min + step, high: min + 2 * step }
         };
-        zones.iter().map(of).collect()
+        managed.iter().map(of).collect()
     }
 
-    fn pagesets(&self, acts: std::ops::Range<usize>, marks: &[Watermarks]) -> Vec<Pageset> {
+    /// The sizes of the zones, with the reserves of the next snapshot unless the zones change before it.
+    fn sizes(&self, at: usize, managed: &[u64]) -> Vec<ZoneSize> {
+        let layout = &self.recording.layout;
+        let reserves = match self.next_snapshot(at) {
+            Some(place) => self.recording.snapshots[place].reserves(layout),
+            None => onlined::reserves(layout, managed),
+        };
+        let size = |(&managed, lowmem_reserve)| ZoneSize { managed, lowmem_reserve };
+        managed.iter().zip(reserves).map(size).collect()
+    }
+
+    fn pagesets(
+        &self,
+        acts: std::ops::Range<usize>,
+        marks: &[Watermarks],
+        managed: &[u64],
+    ) -> Vec<Pageset> {
         let recording = self.recording;
         let zones = recording.layout.zones().iter().enumerate();
         let batches = recording.snapshots[0].pagesets(&recording.layout);
         zones
             .map(|(zone, Zone { span, .. })| {
+                let frames = managed[zone];
                 let read = recording.reading_of(zone, acts.clone());
                 let cpus = recording.sharing_cpus(zone);
                 let parts = match self.fraction {
-                    0 => Pageset::of_size(span.managed, marks[zone].low, cpus),
+                    0 => Pageset::of_size(frames, marks[zone].low, cpus),
                     part => {
-                        let each = Pageset::of_size(span.managed, span.managed / part, cpus);
+                        let each = Pageset::of_size(frames, frames / part, cpus);
                         Pageset { high_max: each.high, ..each }
                     }
                 };
-                let computed = Pageset { batch: batches[zone].batch, ..parts };
+                let batch = match frames == span.managed {
+                    true => batches[zone].batch,
+                    false => parts.batch,
+                };
+                let computed = Pageset { batch, ..parts };
                 Pageset { keeps_batch: self.keeps_batch, ..read.unwrap_or(computed) }
             })
             .collect()

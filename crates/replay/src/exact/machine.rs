@@ -8,6 +8,7 @@ use prairie_frames::placement::linux::{Config, Linux, Pageset};
 use prairie_frames::table::State;
 use prairie_frames::{Frame, FrameTable, Layout, MigrateType, Order};
 
+use super::onlined::ZoneSize;
 use super::opening::Opening;
 use super::recording::Recording;
 
@@ -58,17 +59,25 @@ impl Machine {
         Machine { table, linux, cpus: config.cpus_per_node }
     }
 
-    /// Hands memory over as late initialization does: to the tail, and movable from the pageblock's
-    /// first frame on.
+    /// Hands memory over as late initialization does, or memory that comes online: to the tail, and
+    /// movable from the pageblock's first frame on.
     pub fn hand_over(&mut self, frame: Frame, order: Order) {
         if frame.align_down(Order::HUGE) == frame {
             for block in (0..order.frames()).step_by(Order::HUGE.frames() as usize) {
-                self.linux.set_pageblock_type(frame.offset(block), MigrateType::Movable);
+                let pageblock = frame.offset(block).pageblock();
+                self.linux.mark_pageblock(pageblock, MigrateType::Movable);
             }
         }
         self.claim(frame, order);
         self.hold(frame, order, MigrateType::Movable, frame);
         self.linux.free_to_buddy(&mut self.table, frame, Some(End::Tail));
+    }
+
+    /// Sets what depends on the sizes of the zones.
+    pub fn set_sizes(&mut self, sizes: &[ZoneSize]) {
+        for (zone, size) in sizes.iter().enumerate() {
+            self.linux.set_size(zone, size.managed, size.lowmem_reserve);
+        }
     }
 
     /// Gives a block that is on no list and not in use to `owner`.

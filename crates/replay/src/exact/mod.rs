@@ -27,6 +27,7 @@ pub mod lost;
 pub mod machine;
 mod marks;
 pub mod measures;
+pub mod onlined;
 pub mod opening;
 pub mod probes;
 pub mod recording;

@@ -123,8 +123,9 @@ impl Opening {
             !snapshot.has_memory(layout.pfn(Frame(range.start as u32)))
                 || !range.clone().any(present)
         };
-        let (holes, silent): (Vec<usize>, Vec<usize>) =
+        let (mut holes, silent): (Vec<usize>, Vec<usize>) =
             layout.zones().iter().flat_map(within).filter(silent).partition(hole);
+        holes.extend(onlined_pageblocks(recording));
         Opening { free, unshown, pageblocks, holes, silent_pageblocks: silent, settled: 0 }
     }
 
@@ -176,6 +177,15 @@ impl Opening {
             }
         }
     }
+}
+
+/// Pageblocks that come online during the recording.
+fn onlined_pageblocks(recording: &Recording) -> impl Iterator<Item = usize> + use<'_> {
+    let later = recording.acts[recording.first_snapshot()..].iter();
+    later.filter(|act| act.action == Action::HandOver).flat_map(|act| {
+        let last = act.frame.offset(act.order.frames() - 1);
+        act.frame.pageblock()..=last.pageblock()
+    })
 }
 
 /// The first frame of a pageblock that lies in a zone, or after its start.
@@ -287,7 +297,7 @@ fn pageblock_types(recording: &Recording) -> (Vec<MigrateType>, Vec<bool>) {
     let layout = &recording.layout;
     let mut types = vec![MigrateType::Movable; layout.frames() as usize >> Order::HUGE.get()];
     if recording.version < DEFERRED_MOVABLE.since {
-        mark_deferred(layout, &recording.acts, &mut types);
+        mark_deferred(layout, &recording.acts[..recording.first_snapshot()], &mut types);
     }
     let mut known = vec![false; types.len()];
     let mut shown = vec![false; types.len()];

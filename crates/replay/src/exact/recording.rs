@@ -12,8 +12,7 @@ use super::marks::{Mark, Told};
 use super::probes::{ListReading, ProbeReading};
 use super::snapshot::Snapshot;
 use super::threads::By;
-use super::{at_once, joined, kept, lost};
-use crate::initial_state::zone_spans;
+use super::{at_once, joined, kept, lost, onlined};
 
 /// A recording from boot.
 #[derive(Clone, Debug)]
@@ -135,12 +134,14 @@ impl Recording {
         if given[first].flags.is_none() {
             return Err(RecordingError::NoFlags(given[first].name.clone()));
         }
-        let layout = Layout::new(zone_spans(&given[first].zones))
+        let layout = Layout::new(onlined::spans(order.iter().map(|&snapshot| &given[snapshot])))
             .map_err(|source| RecordingError::Layout { name: given[first].name.clone(), source })?;
         let acts = Vec::with_capacity(events.len());
         let mut recording = Recording { acts, readings, ..Recording::empty(layout, version) };
         recording.find_zones();
-        let late = recording.handed_over(&events);
+        let boot = marks.iter().find(|mark| begins(mark).is_some()).map_or(0, |mark| mark.0);
+        let mut late = recording.handed_over(&events[..boot]);
+        late.extend(recording.put_online(&events, boot, &given[first]));
         let mut marks = marks.into_iter().peekable();
         let mut freed = Freed::new();
         for (index, event) in events.iter().enumerate() {
@@ -225,6 +226,28 @@ impl Recording {
             }
         }
         handed_over
+    }
+
+    /// Which events from `boot` on put memory online: frees of blocks that the first snapshot does not
+    /// have, and that nothing has named before.
+    fn put_online(&self, events: &[Event], boot: usize, first: &Snapshot) -> Vec<bool> {
+        let mut named = vec![false; self.layout.frames() as usize];
+        let put = |event: &Event| {
+            let (pfn, order) = match event.what {
+                EventKind::Alloc { pfn, order, .. }
+                | EventKind::Free { pfn, order }
+                | EventKind::ZoneLocked { pfn, order, .. } => (pfn, order),
+                _ => return false,
+            };
+            let Some(frame) = self.block(pfn, order) else { return false };
+            let block = frame.index()..frame.index() + order.frames() as usize;
+            let is_free = matches!(event.what, EventKind::Free { .. });
+            let fresh = is_free && !named[block.clone()].contains(&true);
+            named[block].fill(true);
+            fresh && !first.has_memory(pfn)
+        };
+        let put: Vec<bool> = events.iter().map(put).collect();
+        put[boot..].to_vec()
     }
 
     fn mark(&mut self, order: &[usize], mark: Mark, time_ns: u64) {
@@ -410,8 +433,11 @@ impl Recording {
         if known.len() != self.layout.zones().len() {
             self.readings.clear();
         }
+        let zones = self.layout.zones();
+        let mut in_row: Vec<usize> = (0..zones.len()).collect();
+        in_row.sort_by_key(|&zone| (zones[zone].span.node, zones[zone].span.kind));
         for (zone, lists) in &mut self.readings {
-            *zone = known.binary_search(&lists.zone).unwrap_or(0);
+            *zone = in_row[known.binary_search(&lists.zone).unwrap_or(0)];
         }
     }
 

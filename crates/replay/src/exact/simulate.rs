@@ -148,6 +148,7 @@ impl Simulation<'_> {
                     self.machine.linux.set_watermarks(zone, marks);
                 }
             }
+            Step::Sizes(ref sizes) => self.machine.set_sizes(sizes),
             Step::Decay { zone, cpu, reading, batches } => {
                 self.decay(act, (zone, cpu), reading, batches);
             }

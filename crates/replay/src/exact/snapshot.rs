@@ -2,11 +2,11 @@
 
 use prairie_frames::layout::Watermarks;
 use prairie_frames::placement::linux::Pageset;
-use prairie_frames::{Layout, MigrateType};
+use prairie_frames::{Layout, MigrateType, ZoneKind};
 use prairie_host::texts::zoneinfo::ZoneInfo;
 use prairie_host::texts::{pagetypeinfo, zoneinfo};
 
-use crate::initial_state::id_of;
+use crate::initial_state::{id_of, zone_spans};
 
 /// Bit of `/proc/kpageflags` for every frame of a free block (`KPF_BUDDY`).
 const BUDDY: u64 = 1 << 10;
@@ -98,6 +98,17 @@ impl Snapshot {
                 let (min, low, high) = (plain(marks.min), plain(marks.low), plain(marks.high));
                 Watermarks { min, low, high }
             })
+        };
+        layout.zones().iter().map(of).collect()
+    }
+
+    /// What each zone of `layout` keeps from requests that could have used a higher one
+    /// (`protection`).
+    pub fn reserves(&self, layout: &Layout) -> Vec<[u64; ZoneKind::ALL.len()]> {
+        let spans = zone_spans(&self.zones);
+        let of = |zone: &prairie_frames::layout::Zone| {
+            let span = spans.iter().find(|span| id_of(span) == id_of(&zone.span));
+            span.map_or(Default::default(), |span| span.lowmem_reserve)
         };
         layout.zones().iter().map(of).collect()
     }

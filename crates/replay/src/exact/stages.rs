@@ -5,6 +5,7 @@ use prairie_frames::placement::linux::Pageset;
 use prairie_frames::{Frame, Layout, Order};
 
 use super::act::{Act, Action};
+use super::onlined::ZoneSize;
 use super::recording::Recording;
 use super::{limits, lost};
 
@@ -30,6 +31,8 @@ struct Stage {
     at: Option<usize>,
     /// The watermarks from then on, where they change.
     watermarks: Option<Vec<Watermarks>>,
+    /// The sizes of the zones from then on, where memory comes online.
+    sizes: Option<Vec<ZoneSize>>,
 }
 
 impl Stages {
@@ -43,19 +46,21 @@ impl Stages {
                 0 | 1 => 1,
                 _ => first_batch(&recording.acts, zone).unwrap_or(last.batch),
             };
-            let handed_over = handed_over(&recording.acts, zone);
+            let boot = &recording.acts[..recording.first_snapshot()];
+            let handed_over = handed_over(boot, zone);
             let managed = zone.span.managed.saturating_sub(handed_over);
             let limits = Pageset::of_size(managed, 0, recording.sharing_cpus(place));
             Pageset { batch, high: batch.saturating_mul(4), keeps_batch: false, ..limits }
         };
         let early = layout.zones().iter().zip(&told[0]).enumerate().map(early).collect();
-        let unknown = |pagesets| Stage { pagesets, at: None, watermarks: None };
+        let unknown = |pagesets| Stage { pagesets, at: None, watermarks: None, sizes: None };
         let mut stages = vec![unknown(boot), unknown(early)];
         if recording.names_limits {
             stages.extend(limits::changes(recording).into_iter().map(|change| Stage {
                 pagesets: change.pagesets,
                 at: Some(change.at),
                 watermarks: Some(change.watermarks),
+                sizes: change.sizes,
             }));
         } else {
             stages.extend(told.into_iter().map(unknown));
@@ -113,6 +118,11 @@ impl Stages {
     /// The watermarks, where this stage changed them.
     pub fn watermarks(&self) -> Option<&[Watermarks]> {
         self.stages[self.current].watermarks.as_deref()
+    }
+
+    /// The sizes of the zones, where this stage changed them.
+    pub fn sizes(&self) -> Option<&[ZoneSize]> {
+        self.stages[self.current].sizes.as_deref()
     }
 }
 

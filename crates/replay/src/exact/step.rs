@@ -6,6 +6,8 @@ use prairie_frames::placement::linux::Pageset;
 use prairie_frames::{Frame, MigrateType, Order};
 use prairie_trace::GfpFlags;
 
+use super::onlined::ZoneSize;
+
 /// One step of a replay in which refills, drains and steals happen by themselves. Frames are
 /// names here: those that the recorded kernel used.
 #[derive(Clone, Debug)]
@@ -78,6 +80,8 @@ pub enum Step {
     Pagesets(Vec<Pageset>),
     /// The watermarks change, zone by zone.
     Watermarks(Vec<Watermarks>),
+    /// The sizes of zones change, zone by zone.
+    Sizes(Vec<ZoneSize>),
     /// The high mark of one CPU's lists for a zone goes down as statistics are updated. What is too
     /// much then goes back in batches; in between, other CPUs use the free lists.
     Decay {

@@ -12,7 +12,7 @@ use crate::layout::{Frame, Watermarks};
 use crate::placement::Request;
 use crate::placement::zonelist::Depth;
 use crate::table::{FrameTable, Owner, State};
-use crate::{MigrateType, Order};
+use crate::{MigrateType, Order, ZoneKind};
 
 impl Linux {
     /// The zone of the layout that `frame` lies in, which must be one of its zones' frames.
@@ -272,6 +272,17 @@ impl Linux {
     /// Sets the watermarks of one zone, which the layout gave it at first.
     pub fn set_watermarks(&mut self, zone: usize, watermarks: Watermarks) {
         self.zones[zone].zone.span.watermarks = watermarks;
+    }
+
+    /// Sets the size of one zone and its reserves, which the layout gave it at first.
+    pub fn set_size(
+        &mut self,
+        zone: usize,
+        managed: u64,
+        lowmem_reserve: [u64; ZoneKind::ALL.len()],
+    ) {
+        let span = &mut self.zones[zone].zone.span;
+        (span.managed, span.lowmem_reserve) = (managed, lowmem_reserve);
     }
 
     /// Takes the first block of a per-CPU list for `owner`, refilling the list if it is empty, as

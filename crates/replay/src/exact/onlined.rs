@@ -1,0 +1,105 @@
+//! Memory that comes online during a recording (`online_pages`).
+//!
+//! The kernel frees a memory block in the largest blocks, each with an event: the frames were not there
+//! at the first snapshot, and nothing has named them before. They come to the tails of the free lists,
+//! movable. Until all of them are free, the block is isolated; it is opened pageblock by pageblock in
+//! the same order, so that the lists end as if each had been freed to its list at once.
+//!
+//! A zone may get its first memory so, or grow. Its limits, the reserves of the zones below it, and all
+//! watermarks follow, as a probe reports ([`limits`](super::limits)).
+
+use prairie_frames::layout::{Zone, ZoneSpan};
+use prairie_frames::{Layout, ZoneKind};
+
+use super::act::{Action, Edge};
+use super::recording::Recording;
+use super::snapshot::Snapshot;
+use crate::initial_state::zone_spans;
+
+/// What depends on a zone's size, besides its watermarks and the limits of its lists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ZoneSize {
+    /// Frames that the allocator has.
+    pub managed: u64,
+    /// Frames kept from requests that could have used a higher zone.
+    pub lowmem_reserve: [u64; ZoneKind::ALL.len()],
+}
+
+/// The zones of a machine, as large as they are in any of its snapshots, with the memory that they have
+/// in the first.
+pub fn spans<'a>(mut snapshots: impl Iterator<Item = &'a Snapshot>) -> Vec<ZoneSpan> {
+    let mut spans = snapshots.next().map_or(Vec::new(), |first| zone_spans(&first.zones));
+    for later in snapshots.flat_map(|snapshot| zone_spans(&snapshot.zones)) {
+        if later.spanned == 0 {
+            continue;
+        }
+        let same = |span: &&mut ZoneSpan| (span.node, span.kind) == (later.node, later.kind);
+        match spans.iter_mut().find(same) {
+            Some(known) if known.spanned > 0 => {
+                let end = |span: &ZoneSpan| span.start.0 + span.spanned;
+                let end = end(known).max(end(&later));
+                known.start = known.start.min(later.start);
+                known.spanned = end - known.start.0;
+            }
+            Some(known) => (known.start, known.spanned) = (later.start, later.spanned),
+            None => spans.push(absent(later)),
+        }
+    }
+    spans
+}
+
+/// A zone before it has memory.
+fn absent(span: ZoneSpan) -> ZoneSpan {
+    let (watermarks, lowmem_reserve) = Default::default();
+    ZoneSpan { managed: 0, watermarks, lowmem_reserve, ..span }
+}
+
+impl Recording {
+    /// The act with which the first snapshot begins: memory that is handed over before was there at
+    /// boot.
+    pub(super) fn first_snapshot(&self) -> usize {
+        let begins = |action| action == Action::Snapshot(0, Edge::Begin);
+        self.acts.iter().position(|act| begins(act.action)).unwrap_or(self.acts.len())
+    }
+
+    /// Whether memory comes online.
+    pub(super) fn grows(&self) -> bool {
+        let later = &self.acts[self.first_snapshot()..];
+        later.iter().any(|act| act.action == Action::HandOver)
+    }
+
+    /// Frames that the allocator has in each zone at an act.
+    pub(super) fn managed(&self, at: usize) -> Vec<u64> {
+        let from = self.first_snapshot().min(at);
+        let mut managed: Vec<u64> =
+            self.layout.zones().iter().map(|zone| zone.span.managed).collect();
+        for act in self.acts[from..at].iter().filter(|act| act.action == Action::HandOver) {
+            if let Some(zone) = self.layout.zone_of(act.frame) {
+                managed[zone] += act.order.frames();
+            }
+        }
+        managed
+    }
+}
+
+/// The kernel's `vm.lowmem_reserve_ratio` of ZONE_DMA, ZONE_DMA32, and ZONE_NORMAL.
+const RATIOS: [u64; 3] = [256, 256, 32];
+
+/// Frames that each zone of this `managed` size keeps from requests that could have used a higher zone
+/// (`setup_per_zone_lowmem_reserve`).
+pub fn reserves(layout: &Layout, managed: &[u64]) -> Vec<[u64; ZoneKind::ALL.len()]> {
+    let zones = || layout.zones().iter().zip(managed);
+    let of = |(zone, &size): (&Zone, &u64)| {
+        let span = &zone.span;
+        ZoneKind::ALL.map(|highest| {
+            let above = zones().filter(|(other, _)| {
+                let kind = other.span.kind;
+                other.span.node == span.node && span.kind < kind && kind <= highest
+            });
+            let frames: u64 = above.map(|(_, size)| size).sum();
+            let ratio = RATIOS.get(span.kind as usize).filter(|_| size > 0);
+            ratio.map_or(0, |ratio| frames / ratio)
+        })
+    };
+    zones().map(of).collect()
+}

@@ -93,6 +93,9 @@ pub enum Action {
     /// A free was logged of a frame that compaction keeps ([`kept`](super::kept)), of an act that names
     /// no block.
     Kept,
+    /// A pageblock that comes online was opened ([`onlined`](super::onlined)), of an act that names no
+    /// block.
+    Opened,
     /// Frames were taken from a per-CPU list without an event of their own, of an act that names no
     /// block.
     Bulk {

@@ -398,6 +398,7 @@ impl Follow<'_> {
             | Action::CompactMemory
             | Action::Joined
             | Action::Kept
+            | Action::Opened
             | Action::Refused(..) => {}
         }
     }

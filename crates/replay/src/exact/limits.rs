@@ -7,10 +7,15 @@
 
 use prairie_frames::layout::{Watermarks, Zone};
 use prairie_frames::placement::linux::Pageset;
+use prairie_frames::{KernelVersion, ZoneKind};
 
 use super::act::{Action, Edge, Resized};
 use super::onlined::{self, ZoneSize};
 use super::recording::Recording;
+
+/// The first release whose ZONE_MOVABLE has no share of `min_free_kbytes`. 6.1 gives it one, and 6.12
+/// does not (*inferred*: the release between them).
+const MOVABLE_MIN: KernelVersion = KernelVersion::new(6, 7);
 
 /// One change of the limits.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -95,15 +100,20 @@ impl State<'_> {
     /// `__setup_per_zone_wmarks`, with `min_free_kbytes` as `calculate_min_free_kbytes` has it unless
     /// it was written.
     fn computed_watermarks(&self, managed: &[u64]) -> Vec<Watermarks> {
-        let low_memory: u64 = managed.iter().sum();
+        let zones = self.recording.layout.zones();
+        let small_min = self.recording.version >= MOVABLE_MIN;
+        let is_kernel = |zone: &Zone| !small_min || zone.span.kind < ZoneKind::Movable;
+        let kernel_zones = zones.iter().zip(managed).filter(|(zone, _)| is_kernel(zone));
+        let low_memory: u64 = kernel_zones.map(|(_, managed)| managed).sum();
         let square_root = (low_memory * 4 * 16).isqrt().clamp(128, 262_144);
         let (kib, scale) = self.written.unwrap_or((square_root, 10));
-        let of = |&managed: &u64| {
-            let min = kib / 4 * managed / low_memory.max(1);
-            let step = (min / 4).max(managed * scale / 10_000);
+        let of = |(zone, &managed): (&Zone, &u64)| {
+            let share = kib / 4 * managed / low_memory.max(1);
+            let step = (share / 4).max(managed * scale / 10_000);
+            let min = if is_kernel(zone) { share } else { (managed / 1024).clamp(32, 128) };
             Watermarks { min, low: min + step, high: min + 2 * step }
         };
-        managed.iter().map(of).collect()
+        zones.iter().zip(managed).map(of).collect()
     }
 
     /// The sizes of the zones, with the reserves of the next snapshot unless the zones change before it.

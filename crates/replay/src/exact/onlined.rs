@@ -8,10 +8,13 @@
 //! A zone may get its first memory so, or grow. Its limits, the reserves of the zones below it, and all
 //! watermarks follow, as a probe reports ([`limits`](super::limits)).
 
-use prairie_frames::layout::{Zone, ZoneSpan};
-use prairie_frames::{Layout, ZoneKind};
+use std::collections::HashSet;
+use std::ops::RangeInclusive;
 
-use super::act::{Action, Edge};
+use prairie_frames::layout::{Zone, ZoneSpan};
+use prairie_frames::{Frame, Layout, ZoneKind};
+
+use super::act::{Act, Action, Edge};
 use super::recording::Recording;
 use super::snapshot::Snapshot;
 use crate::initial_state::zone_spans;
@@ -52,6 +55,31 @@ pub fn spans<'a>(mut snapshots: impl Iterator<Item = &'a Snapshot>) -> Vec<ZoneS
 fn absent(span: ZoneSpan) -> ZoneSpan {
     let (watermarks, lowmem_reserve) = Default::default();
     ZoneSpan { managed: 0, watermarks, lowmem_reserve, ..span }
+}
+
+/// Leaves out how the kernel opens pageblocks of memory that comes online. From 6.10 on it splits a free
+/// block for the first pageblock, takes the second from the free lists as compaction does, and frees it
+/// again, whereupon they merge (`unset_migratetype_isolate`). Compaction never takes isolated memory.
+pub fn mark_opened(acts: &mut [Act]) {
+    let mut isolated: HashSet<usize> = HashSet::new();
+    for act in acts {
+        match act.action {
+            Action::HandOver => isolated.extend(pageblocks(act)),
+            // The last step of putting memory online.
+            Action::Resized(_) => isolated.clear(),
+            Action::Isolated { .. } | Action::Retyped(_) | Action::Regrouped(_)
+                if isolated.contains(&act.frame.pageblock()) =>
+            {
+                *act = Act { frame: Frame::NONE, action: Action::Opened, ..*act };
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The pageblocks of an act's block.
+pub fn pageblocks(act: &Act) -> RangeInclusive<usize> {
+    act.frame.pageblock()..=act.frame.offset(act.order.frames() - 1).pageblock()
 }
 
 impl Recording {

@@ -6,6 +6,7 @@ use prairie_frames::{Frame, Layout, MigrateType, Order};
 
 use super::act::{Act, Action, Edge};
 use super::differences::{Difference, DifferenceKind};
+use super::onlined;
 use super::recording::Recording;
 
 /// Memory as it was when the trace began.
@@ -182,10 +183,7 @@ impl Opening {
 /// Pageblocks that come online during the recording.
 fn onlined_pageblocks(recording: &Recording) -> impl Iterator<Item = usize> + use<'_> {
     let later = recording.acts[recording.first_snapshot()..].iter();
-    later.filter(|act| act.action == Action::HandOver).flat_map(|act| {
-        let last = act.frame.offset(act.order.frames() - 1);
-        act.frame.pageblock()..=last.pageblock()
-    })
+    later.filter(|act| act.action == Action::HandOver).flat_map(onlined::pageblocks)
 }
 
 /// The first frame of a pageblock that lies in a zone, or after its start.

@@ -165,6 +165,8 @@ impl Recording {
     fn correct(&mut self) {
         let frames = self.layout.frames() as usize;
         kept::mark(&mut self.acts, self.version, self.lists_from, frames);
+        let first = self.first_snapshot();
+        onlined::mark_opened(&mut self.acts[first..]);
         if self.version >= joined::RUNS {
             let until = self.lists_from.unwrap_or(self.acts.len());
             joined::join(&mut self.acts, until, frames);

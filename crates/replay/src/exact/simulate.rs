@@ -8,6 +8,7 @@ use prairie_frames::placement::linux::{Config, Tuning};
 use prairie_frames::placement::{Placement, Request};
 use prairie_frames::table::{State, mobility_of};
 use prairie_frames::{Frame, MigrateType, Order};
+use prairie_trace::GfpFlags;
 
 use super::differences::Difference;
 use super::machine::Machine;
@@ -230,7 +231,16 @@ impl Simulation<'_> {
         gfp_flags: u32,
     ) -> Request {
         let mobility = mobility_of(migrate_type);
-        Request { cpu, order, migrate_type, mobility, gfp_flags, ..Request::default() }
+        let highest_zone = GfpFlags(gfp_flags).highest_zone();
+        Request {
+            cpu,
+            order,
+            migrate_type,
+            mobility,
+            gfp_flags,
+            highest_zone,
+            ..Request::default()
+        }
     }
 
     /// Lets go of what a recorded frame still holds when it is allocated again: its free was not

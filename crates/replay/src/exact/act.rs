@@ -136,6 +136,8 @@ pub enum Resized {
     },
     /// `vm.percpu_pagelist_high_fraction` was written.
     Fraction(u64),
+    /// Memory came online, which sets watermarks (`online_pages`), without a probe that reports them.
+    Online,
 }
 
 /// The ends of a snapshot.

@@ -258,7 +258,7 @@ fn follow_once(
     let machine = Machine::open(recording, config, opening);
     let frames = recording.layout.frames() as usize;
     let late = |act: &Act| act.action == Action::HandOver;
-    let boot = &recording.acts[..recording.first_snapshot()];
+    let boot = &recording.acts[..recording.initialized()];
     let is_bulk = |act: &Act| matches!(act.action, Action::Bulk { .. });
     let is_reading = |act: &Act| matches!(act.action, Action::Decay(_));
     let mut follow = Follow {

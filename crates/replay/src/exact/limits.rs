@@ -45,7 +45,7 @@ pub fn changes(recording: &Recording) -> Vec<Change> {
         })
         .collect();
     let mut found = Vec::new();
-    let mut state = State { recording, written: None, fraction: 0, keeps_batch: false };
+    let mut state = State::of(recording);
     for (place, &(at, resized)) in reported.iter().enumerate() {
         match resized {
             Resized::Caches => state.keeps_batch = recording.keeps_batch(),
@@ -53,6 +53,7 @@ pub fn changes(recording: &Recording) -> Vec<Change> {
                 state.written = Some((min_free_kib, scale_factor));
             }
             Resized::Fraction(fraction) => state.fraction = fraction,
+            Resized::Online => state.came_online(&recording.managed(at)),
             Resized::Boot | Resized::HugePages => {}
         }
         let sets = |&&(_, later): &&(usize, Resized)| later != Resized::Caches;
@@ -62,6 +63,7 @@ pub fn changes(recording: &Recording) -> Vec<Change> {
         let watermarks = state.watermarks(at, resized, &managed);
         let pagesets = state.pagesets(at..until, &watermarks, &managed);
         let sizes = recording.grows().then(|| state.sizes(at, &managed));
+        state.high = watermarks.iter().map(|marks| marks.high).collect();
         found.push(Change { at, pagesets, watermarks, sizes });
     }
     found
@@ -72,9 +74,26 @@ struct State<'a> {
     written: Option<(u64, u64)>,
     fraction: u64,
     keeps_batch: bool,
+    /// The high watermark of each zone.
+    high: Vec<u64>,
 }
 
-impl State<'_> {
+impl<'a> State<'a> {
+    fn of(recording: &'a Recording) -> State<'a> {
+        let high = vec![0; recording.layout.zones().len()];
+        State { recording, written: None, fraction: 0, keeps_batch: false, high }
+    }
+
+    /// Memory came online: `min_free_kbytes` follows what lies above the high watermarks of the zones
+    /// that kernel requests may use (`calculate_min_free_kbytes`).
+    fn came_online(&mut self, managed: &[u64]) {
+        let zones = self.recording.layout.zones().iter().zip(managed.iter().zip(&self.high));
+        let kernel_zones = zones.filter(|(zone, _)| zone.span.kind < ZoneKind::Movable);
+        let above: u64 = kernel_zones.map(|(_, (size, high))| size.saturating_sub(*high)).sum();
+        let scale_factor = self.written.map_or(10, |(_, scale_factor)| scale_factor);
+        self.written = Some((min_free_kib(above), scale_factor));
+    }
+
     /// The watermarks from an act on: those of the next snapshot, unless they are written before it
     /// or were raised after boot set them.
     fn watermarks(&self, at: usize, resized: Resized, managed: &[u64]) -> Vec<Watermarks> {
@@ -92,7 +111,7 @@ impl State<'_> {
     fn next_snapshot(&self, at: usize) -> Option<usize> {
         self.recording.acts[at + 1..].iter().find_map(|act| match act.action {
             Action::Snapshot(place, Edge::End) => Some(Some(place)),
-            Action::Resized(Resized::Watermarks { .. }) => Some(None),
+            Action::Resized(Resized::Watermarks { .. } | Resized::Online) => Some(None),
             _ => None,
         })?
     }
@@ -105,8 +124,7 @@ impl State<'_> {
         let is_kernel = |zone: &Zone| !small_min || zone.span.kind < ZoneKind::Movable;
         let kernel_zones = zones.iter().zip(managed).filter(|(zone, _)| is_kernel(zone));
         let low_memory: u64 = kernel_zones.map(|(_, managed)| managed).sum();
-        let square_root = (low_memory * 4 * 16).isqrt().clamp(128, 262_144);
-        let (kib, scale) = self.written.unwrap_or((square_root, 10));
+        let (kib, scale) = self.written.unwrap_or((min_free_kib(low_memory), 10));
         let of = |(zone, &managed): (&Zone, &u64)| {
             let share = kib / 4 * managed / low_memory.max(1);
             let step = (share / 4).max(managed * scale / 10_000);
@@ -157,6 +175,11 @@ impl State<'_> {
             })
             .collect()
     }
+}
+
+/// `vm.min_free_kbytes` of a machine with as many frames of low memory.
+fn min_free_kib(low_memory: u64) -> u64 {
+    (low_memory * 4 * 16).isqrt().clamp(128, 262_144)
 }
 
 impl Recording {

@@ -12,11 +12,11 @@ use std::collections::HashSet;
 use std::ops::RangeInclusive;
 
 use prairie_frames::layout::{Zone, ZoneSpan};
-use prairie_frames::{Frame, Layout, ZoneKind};
+use prairie_frames::{Frame, Layout, Order, ZoneKind};
 
-use super::act::{Act, Action, Edge};
+use super::act::{Act, Action, Edge, Resized};
 use super::recording::Recording;
-use super::snapshot::Snapshot;
+use super::snapshot::{SECTION, Snapshot};
 use crate::initial_state::zone_spans;
 
 /// What depends on a zone's size, besides its watermarks and the limits of its lists.
@@ -77,33 +77,70 @@ pub fn mark_opened(acts: &mut [Act]) {
     }
 }
 
+/// Adds acts that say when memory came online, where no probe reports that this set the watermarks, as
+/// during boot. Returns the place of each in the old list.
+pub fn note(acts: &mut Vec<Act>, from: usize) -> Vec<usize> {
+    let ends: Vec<usize> = (from..acts.len()).filter(|&at| ends_online(acts, at)).collect();
+    for &end in ends.iter().rev() {
+        let action = Action::Resized(Resized::Online);
+        acts.insert(end + 1, Act { frame: Frame::NONE, order: Order::BASE, action, ..acts[end] });
+    }
+    ends
+}
+
+/// Whether an act hands over the last of some memory sections, and no probe says that watermarks are set
+/// next.
+fn ends_online(acts: &[Act], at: usize) -> bool {
+    let act = &acts[at];
+    let ends = |act: &Act| act.frame.offset(act.order.frames()).index().is_multiple_of(SECTION);
+    if act.action != Action::HandOver || !ends(act) {
+        return false;
+    }
+    let mut later = acts[at + 1..].iter().filter(|later| later.action != Action::Opened);
+    let next = later.next();
+    let own = next.into_iter().chain(later).find(|later| later.thread == act.thread);
+    next.is_none_or(|next| next.action != Action::HandOver)
+        && own.is_none_or(|own| !matches!(own.action, Action::Resized(_)))
+}
+
 /// The pageblocks of an act's block.
 pub fn pageblocks(act: &Act) -> RangeInclusive<usize> {
     act.frame.pageblock()..=act.frame.offset(act.order.frames() - 1).pageblock()
 }
 
 impl Recording {
-    /// The act with which the first snapshot begins: memory that is handed over before was there at
-    /// boot.
+    /// The act with which the first snapshot begins.
     pub(super) fn first_snapshot(&self) -> usize {
-        let begins = |action| action == Action::Snapshot(0, Edge::Begin);
-        self.acts.iter().position(|act| begins(act.action)).unwrap_or(self.acts.len())
+        let begins = |act: &Act| act.action == Action::Snapshot(0, Edge::Begin);
+        self.acts.iter().position(begins).unwrap_or(self.acts.len())
+    }
+
+    /// The act from which on memory that is handed over comes online: late initialization ends before
+    /// the watermarks are set (`page_alloc_init_late`), and in any case before the first snapshot.
+    pub(super) fn initialized(&self) -> usize {
+        let sets = |act: &Act| act.action == Action::Resized(Resized::Boot);
+        let first = self.first_snapshot();
+        self.acts[..first].iter().position(sets).unwrap_or(first)
     }
 
     /// Whether memory comes online.
     pub(super) fn grows(&self) -> bool {
-        let later = &self.acts[self.first_snapshot()..];
+        let later = &self.acts[self.initialized()..];
         later.iter().any(|act| act.action == Action::HandOver)
     }
 
-    /// Frames that the allocator has in each zone at an act.
+    /// Frames that the allocator has in each zone at an act, from what it has at the first snapshot.
     pub(super) fn managed(&self, at: usize) -> Vec<u64> {
-        let from = self.first_snapshot().min(at);
-        let mut managed: Vec<u64> =
-            self.layout.zones().iter().map(|zone| zone.span.managed).collect();
-        for act in self.acts[from..at].iter().filter(|act| act.action == Action::HandOver) {
-            if let Some(zone) = self.layout.zone_of(act.frame) {
-                managed[zone] += act.order.frames();
+        let zones = self.layout.zones();
+        let mut managed: Vec<u64> = zones.iter().map(|zone| zone.span.managed).collect();
+        let first = self.first_snapshot();
+        for act in &self.acts[first.min(at)..first.max(at)] {
+            if act.action == Action::HandOver
+                && let Some(zone) = self.layout.zone_of(act.frame)
+            {
+                let (frames, size) = (act.order.frames(), managed[zone]);
+                managed[zone] =
+                    if at < first { size.saturating_sub(frames) } else { size + frames };
             }
         }
         managed

@@ -182,7 +182,7 @@ impl Opening {
 
 /// Pageblocks that come online during the recording.
 fn onlined_pageblocks(recording: &Recording) -> impl Iterator<Item = usize> + use<'_> {
-    let later = recording.acts[recording.first_snapshot()..].iter();
+    let later = recording.acts[recording.initialized()..].iter();
     later.filter(|act| act.action == Action::HandOver).flat_map(onlined::pageblocks)
 }
 
@@ -295,7 +295,7 @@ fn pageblock_types(recording: &Recording) -> (Vec<MigrateType>, Vec<bool>) {
     let layout = &recording.layout;
     let mut types = vec![MigrateType::Movable; layout.frames() as usize >> Order::HUGE.get()];
     if recording.version < DEFERRED_MOVABLE.since {
-        mark_deferred(layout, &recording.acts[..recording.first_snapshot()], &mut types);
+        mark_deferred(layout, &recording.acts[..recording.initialized()], &mut types);
     }
     let mut known = vec![false; types.len()];
     let mut shown = vec![false; types.len()];

@@ -165,8 +165,7 @@ impl Recording {
     fn correct(&mut self) {
         let frames = self.layout.frames() as usize;
         kept::mark(&mut self.acts, self.version, self.lists_from, frames);
-        let first = self.first_snapshot();
-        onlined::mark_opened(&mut self.acts[first..]);
+        self.note_online();
         if self.version >= joined::RUNS {
             let until = self.lists_from.unwrap_or(self.acts.len());
             joined::join(&mut self.acts, until, frames);
@@ -177,6 +176,16 @@ impl Recording {
         let end = self.until_reclaim();
         self.reordered_hand_overs = at_once::order_hand_overs(&mut self.acts, end, frames);
         self.put_lost_back();
+    }
+
+    /// Takes note of memory that comes online.
+    fn note_online(&mut self) {
+        let from = self.initialized();
+        onlined::mark_opened(&mut self.acts[from..]);
+        let ends = onlined::note(&mut self.acts, from);
+        let moved = |act: usize| act + ends.iter().filter(|&&end| end < act).count();
+        self.reclaim = self.reclaim.map(moved);
+        self.lists_from = self.lists_from.map(moved);
     }
 
     /// Puts a refill back that was not traced, before the first snapshot.

@@ -16,7 +16,7 @@ const NO_PAGE: u64 = 1 << 20;
 
 /// Frames of a section: memory exists by whole ones (`SECTION_SIZE_BITS` is 27 on x86-64, and on
 /// arm64 with pages of 4 KiB). Linux 7.3 shows no flag at all in one that has no memory.
-const SECTION: usize = 1 << (27 - 12);
+pub(super) const SECTION: usize = 1 << (27 - 12);
 
 /// The files of one snapshot, parsed.
 #[derive(Clone, Debug)]

@@ -80,12 +80,13 @@ fn recording(
 const VERSIONS: [KernelVersion; 3] =
     [KernelVersion::V6_1, KernelVersion::new(6, 12), KernelVersion::new(7, 3)];
 
-const RESIZED: [Resized; 5] = [
+const RESIZED: [Resized; 6] = [
     Resized::Boot,
     Resized::HugePages,
     Resized::Caches,
     Resized::Watermarks { min_free_kib: 4000, scale_factor: 10 },
     Resized::Fraction(8),
+    Resized::Online,
 ];
 
 const READING: ListReading = ListReading {

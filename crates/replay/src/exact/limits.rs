@@ -208,3 +208,47 @@ impl Recording {
         self.readings.iter().any(|(_, lists)| lists.limits.keeps_batch)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use prairie_frames::layout::ZoneSpan;
+    use prairie_frames::{Layout, Pfn};
+
+    use super::*;
+
+    /// A machine whose Movable zone is a quarter of 1 GiB.
+    fn recording(version: KernelVersion) -> Recording {
+        let zone = |kind, start, frames| ZoneSpan {
+            node: 0,
+            kind,
+            start: Pfn(start),
+            spanned: frames,
+            managed: frames,
+            watermarks: Watermarks::default(),
+            lowmem_reserve: Default::default(),
+        };
+        let zones =
+            vec![zone(ZoneKind::Dma32, 0, 196_608), zone(ZoneKind::Movable, 262_144, 65_536)];
+        Recording::empty(Layout::new(zones).unwrap(), version)
+    }
+
+    #[test]
+    fn a_movable_zone_has_a_share_of_the_least_free_memory_in_6_1_only() {
+        let marks = |version| {
+            let recording = recording(version);
+            let state = State { written: Some((4096, 10)), ..State::of(&recording) };
+            let computed = state.computed_watermarks(&[196_608, 65_536]);
+            computed.iter().map(|marks| [marks.min, marks.low]).collect::<Vec<_>>()
+        };
+        assert_eq!(marks(KernelVersion::V6_1), [[768, 964], [256, 321]]);
+        assert_eq!(marks(KernelVersion::new(6, 12)), [[1024, 1280], [64, 149]]);
+    }
+
+    #[test]
+    fn the_least_free_memory_follows_what_lies_above_the_high_watermarks() {
+        let recording = recording(KernelVersion::new(6, 12));
+        let mut state = State { high: vec![1608, 9], ..State::of(&recording) };
+        state.came_online(&[196_608, 65_536]);
+        assert_eq!(state.written, Some((3532, 10)), "the square root of 64 × 195,000");
+    }
+}

@@ -13,6 +13,7 @@ use std::ops::RangeInclusive;
 
 use prairie_frames::layout::{Zone, ZoneSpan};
 use prairie_frames::{Frame, Layout, Order, ZoneKind};
+use prairie_trace::{Event, EventKind};
 
 use super::act::{Act, Action, Edge, Resized};
 use super::recording::Recording;
@@ -109,6 +110,28 @@ pub fn pageblocks(act: &Act) -> RangeInclusive<usize> {
 }
 
 impl Recording {
+    /// Which events from `boot` on put memory online: frees of blocks that the first snapshot does not
+    /// have, and that nothing has named before.
+    pub(super) fn put_online(&self, events: &[Event], boot: usize, first: &Snapshot) -> Vec<bool> {
+        let mut named = vec![false; self.layout.frames() as usize];
+        let put = |event: &Event| {
+            let (pfn, order) = match event.what {
+                EventKind::Alloc { pfn, order, .. }
+                | EventKind::Free { pfn, order }
+                | EventKind::ZoneLocked { pfn, order, .. } => (pfn, order),
+                _ => return false,
+            };
+            let Some(frame) = self.block(pfn, order) else { return false };
+            let block = frame.index()..frame.index() + order.frames() as usize;
+            let is_free = matches!(event.what, EventKind::Free { .. });
+            let fresh = is_free && !named[block.clone()].contains(&true);
+            named[block].fill(true);
+            fresh && !first.has_memory(pfn)
+        };
+        let put: Vec<bool> = events.iter().map(put).collect();
+        put[boot..].to_vec()
+    }
+
     /// The act with which the first snapshot begins.
     pub(super) fn first_snapshot(&self) -> usize {
         let begins = |act: &Act| act.action == Action::Snapshot(0, Edge::Begin);
@@ -167,4 +190,178 @@ pub fn reserves(layout: &Layout, managed: &[u64]) -> Vec<[u64; ZoneKind::ALL.len
         })
     };
     zones().map(of).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use prairie_frames::layout::Watermarks;
+    use prairie_frames::{KernelVersion, MigrateType, Pfn};
+
+    use super::*;
+
+    const BLOCK: u32 = SECTION as u32;
+
+    fn zone(kind: ZoneKind, start: u32, frames: u32, managed: u32) -> ZoneSpan {
+        ZoneSpan {
+            node: 0,
+            kind,
+            start: Pfn(start.into()),
+            spanned: frames.into(),
+            managed: managed.into(),
+            watermarks: Watermarks::default(),
+            lowmem_reserve: Default::default(),
+        }
+    }
+
+    /// A machine with a section of DMA32 memory and two of Normal, which has `managed` frames.
+    fn recording(acts: Vec<Act>, managed: u32) -> Recording {
+        let zones = vec![
+            zone(ZoneKind::Dma32, 0, BLOCK, BLOCK),
+            zone(ZoneKind::Normal, BLOCK, 2 * BLOCK, managed),
+        ];
+        let layout = Layout::new(zones).unwrap();
+        Recording { acts, ..Recording::empty(layout, KernelVersion::V6_1) }
+    }
+
+    fn act(action: Action, frame: u32, order: Order) -> Act {
+        Act { frame: Frame(frame), order, thread: 1, ..Act::aside(action, 0) }
+    }
+
+    /// A section comes online.
+    fn online(section: u32) -> Vec<Act> {
+        let frames = (section * BLOCK..(section + 1) * BLOCK).step_by(1024);
+        frames.map(|frame| act(Action::HandOver, frame, Order::LARGEST_FREE)).collect()
+    }
+
+    fn aside(action: Action) -> Act {
+        Act { thread: 1, ..Act::aside(action, 0) }
+    }
+
+    const BEGIN: Action = Action::Snapshot(0, Edge::Begin);
+    const WRITTEN: Action =
+        Action::Resized(Resized::Watermarks { min_free_kib: 4096, scale_factor: 10 });
+
+    fn snapshot(zones: &[(&str, u32, u32)]) -> Snapshot {
+        let text: String = zones
+            .iter()
+            .map(|(name, start, frames)| {
+                format!(
+                    "Node 0, zone {name}\n  pages free 1\n        min 1\n        low 2\n        \
+                     high 3\n        spanned {frames}\n        present {frames}\n        managed \
+                     {frames}\n        protection: (0, 0, 0)\n  start_pfn: {start}\n"
+                )
+            })
+            .collect();
+        Snapshot::new("any", ["Page block order: 9\nPages per block:  512\n", &text], None).unwrap()
+    }
+
+    #[test]
+    fn zones_are_as_large_as_in_any_snapshot_and_have_the_memory_of_the_first() {
+        let first =
+            snapshot(&[("DMA32", 0, BLOCK), ("Normal", 4 * BLOCK, BLOCK), ("Movable", 0, 0)]);
+        let second = snapshot(&[
+            ("DMA32", 0, BLOCK),
+            ("Normal", 3 * BLOCK, 3 * BLOCK),
+            ("Movable", 7 * BLOCK, BLOCK),
+        ]);
+        let third =
+            snapshot(&[("DMA32", 0, BLOCK), ("Normal", 4 * BLOCK, BLOCK), ("Movable", 0, 0)]);
+        let found: Vec<_> = spans([&first, &second, &third].into_iter())
+            .into_iter()
+            .map(|span| (span.kind, span.start.0, span.spanned, span.managed))
+            .collect();
+        let block = u64::from(BLOCK);
+        let of = [
+            (ZoneKind::Dma32, 0, block, block),
+            (ZoneKind::Normal, 3 * block, 3 * block, block),
+            (ZoneKind::Movable, 7 * block, block, 0),
+        ];
+        assert_eq!(found, of);
+    }
+
+    #[test]
+    fn a_free_of_memory_that_was_not_there_puts_it_online() {
+        let mut first = snapshot(&[("DMA32", 0, BLOCK)]);
+        first.flags = Some(vec![1; SECTION]);
+        let event = |what| Event { time_ns: 0, pid: 1, cpu: 0, what };
+        let free = |pfn: u32, order| event(EventKind::Free { pfn: Pfn(pfn.into()), order });
+        let block = |frame| free(frame, Order::LARGEST_FREE);
+        let (pfn, migrate_type) = (Pfn(u64::from(2 * BLOCK) + 5), MigrateType::Movable);
+        let taken = event(EventKind::ZoneLocked { pfn, order: Order::BASE, migrate_type });
+        let events = [
+            block(0),
+            block(1024),
+            block(BLOCK),
+            block(2 * BLOCK),
+            taken,
+            free(2 * BLOCK + 5, Order::BASE),
+        ];
+        let put = recording(Vec::new(), 0).put_online(&events, 1, &first);
+        assert_eq!(put, [false, true, true, false, false]);
+    }
+
+    #[test]
+    fn what_opens_a_pageblock_that_comes_online_takes_nothing() {
+        let second = Frame(BLOCK + 512);
+        let take = act(Action::Isolated { searched: false }, second.0, Order::HUGE);
+        let retyped = act(Action::Retyped(MigrateType::Movable), second.0, Order::BASE);
+        let mut acts = online(1);
+        acts.extend([take, retyped, act(Action::Isolated { searched: false }, 0, Order::HUGE)]);
+        acts.extend([aside(WRITTEN), take]);
+        mark_opened(&mut acts);
+        let opened: Vec<_> = acts.iter().map(|act| act.action == Action::Opened).collect();
+        assert_eq!(opened[32..], [true, true, false, false, false], "compaction takes it later");
+        assert!(acts[32..34].iter().all(|act| act.frame == Frame::NONE));
+    }
+
+    #[test]
+    fn the_last_block_of_a_section_sets_watermarks_unless_a_probe_reports_it() {
+        let alloc = act(Action::Free, 7, Order::BASE);
+        let ends = |later: &[Act]| {
+            let mut acts = [online(1), later.to_vec()].concat();
+            let ends = note(&mut acts, 0);
+            let online = Action::Resized(Resized::Online);
+            assert!(ends.iter().enumerate().all(|(n, end)| acts[end + 1 + n].action == online));
+            ends
+        };
+        assert_eq!(ends(&[]), [31]);
+        assert_eq!(ends(&[alloc]), [31]);
+        assert_eq!(ends(&online(2)), [63], "of several in a row, nothing shows the first");
+        assert_eq!(ends(&[alloc, online(2).remove(0)]), [31]);
+        assert_eq!(ends(&[aside(Action::Opened), aside(WRITTEN), alloc]), [0; 0]);
+        let other = Act { thread: 2, ..alloc };
+        assert_eq!(ends(&[other, aside(WRITTEN)]), [0; 0], "an interrupt, or another CPU");
+        let mut part = online(1);
+        part.truncate(30);
+        assert_eq!(note(&mut part, 0), [0; 0]);
+    }
+
+    #[test]
+    fn the_first_snapshot_has_what_came_online_before() {
+        let late = act(Action::HandOver, 0, Order::LARGEST_FREE);
+        let acts = [
+            vec![late, aside(Action::Resized(Resized::Boot))],
+            online(1),
+            vec![aside(BEGIN)],
+            online(2),
+        ]
+        .concat();
+        let recording = recording(acts, BLOCK);
+        assert_eq!((recording.initialized(), recording.grows()), (1, true));
+        let normal = |at: usize| recording.managed(at)[1] / u64::from(BLOCK);
+        assert_eq!([2, 34, 35, 67].map(normal), [0, 1, 1, 2]);
+        assert_eq!(recording.managed(0)[0], u64::from(BLOCK) - 1024, "late initialization");
+    }
+
+    #[test]
+    fn zones_keep_a_part_of_those_above() {
+        let layout = recording(Vec::new(), 0).layout;
+        let kept = |managed: [u64; 2]| reserves(&layout, &managed);
+        assert_eq!(kept([32_768, 0]), [[0; 6]; 2]);
+        let found = kept([32_768, 65_536]);
+        assert_eq!(found[0][ZoneKind::Dma32 as usize], 0);
+        assert_eq!(found[0][ZoneKind::Normal as usize], 256);
+        assert_eq!(found[0][ZoneKind::Movable as usize], 256);
+        assert_eq!(found[1], [0; 6]);
+    }
 }

@@ -239,28 +239,6 @@ impl Recording {
         handed_over
     }
 
-    /// Which events from `boot` on put memory online: frees of blocks that the first snapshot does not
-    /// have, and that nothing has named before.
-    fn put_online(&self, events: &[Event], boot: usize, first: &Snapshot) -> Vec<bool> {
-        let mut named = vec![false; self.layout.frames() as usize];
-        let put = |event: &Event| {
-            let (pfn, order) = match event.what {
-                EventKind::Alloc { pfn, order, .. }
-                | EventKind::Free { pfn, order }
-                | EventKind::ZoneLocked { pfn, order, .. } => (pfn, order),
-                _ => return false,
-            };
-            let Some(frame) = self.block(pfn, order) else { return false };
-            let block = frame.index()..frame.index() + order.frames() as usize;
-            let is_free = matches!(event.what, EventKind::Free { .. });
-            let fresh = is_free && !named[block.clone()].contains(&true);
-            named[block].fill(true);
-            fresh && !first.has_memory(pfn)
-        };
-        let put: Vec<bool> = events.iter().map(put).collect();
-        put[boot..].to_vec()
-    }
-
     fn mark(&mut self, order: &[usize], mark: Mark, time_ns: u64) {
         match mark {
             Mark::CompactMemory => self.acts.push(Act::aside(Action::CompactMemory, time_ns)),
@@ -469,7 +447,7 @@ impl Recording {
         }
     }
 
-    fn block(&self, pfn: Pfn, order: Order) -> Option<Frame> {
+    pub(super) fn block(&self, pfn: Pfn, order: Order) -> Option<Frame> {
         let fits = order <= Order::LARGEST_FREE && pfn.is_aligned(order);
         let frame = self.layout.frame(pfn).filter(|_| fits)?;
         let zone = &self.layout.zones()[self.layout.zone_of(frame)?];

@@ -22,6 +22,11 @@ probe 'r:prairie_isolated __isolate_free_page frames=$retval:u32'
 # Since 6.17 the compiler leaves out two arguments.
 probe 'p:prairie_pageblock set_pfnblock_flags_mask pfn=%dx:x64 flags=%si:x64 mask=%cx:x64 by=$stack0:symbol' \
     'p:prairie_pageblock __set_pfnblock_flags_mask.constprop.0 pfn=%di:x64 flags=%si:x64 mask=\7:x64 by=$stack0:symbol'
+# Memory that goes offline: which, when it is isolated, when it leaves the free lists, and the result.
+probe 'p:prairie_offline offline_pages pfn=%di:x64 frames=%si:u64'
+probe 'r:prairie_isolation start_isolate_page_range failed=$retval:s32'
+probe 'p:prairie_removed __offline_isolated_pages pfn=%di:x64 end=%si:x64'
+probe 'r:prairie_offlined offline_pages failed=$retval:s32'
 cat $trace/kprobe_events >"$OUT/probes"
 echo 1 >$trace/events/kprobes/enable
 

@@ -306,6 +306,7 @@ fn hidden(fidelity: &Fidelity, left_open: &[&str]) -> Section {
         ("frees of frames that are free in the model", odd.freed_free),
         ("drained blocks that were on no per-CPU list", odd.drained_unknown),
         ("drained blocks that were not at the tail of their list", odd.drained_early),
+        ("pageblocks that went offline and are not free in the model", odd.removed_used),
         ("refills of lists that were not empty", odd.refilled_full),
         ("drains that began below the high mark", odd.drained_low),
         ("frees above the high mark without a drain", odd.undrained),

@@ -33,7 +33,10 @@ impl Act {
 
     /// Whether the block stays where it is: it only names a pageblock or a list.
     pub fn is_aside(&self) -> bool {
-        matches!(self.action, Action::Retyped(_) | Action::Regrouped(_) | Action::Picked)
+        matches!(
+            self.action,
+            Action::Retyped(_) | Action::Regrouped(_) | Action::Picked | Action::Isolates
+        )
     }
 }
 
@@ -93,6 +96,10 @@ pub enum Action {
     /// A free was logged of a frame that compaction keeps ([`kept`](super::kept)), of an act that names
     /// no block.
     Kept,
+    /// Its pageblock, which is to go offline, was isolated with what is free in it.
+    Isolates,
+    /// Its pageblock, all free, went offline.
+    Removed,
     /// A pageblock that comes online was opened ([`onlined`](super::onlined)), of an act that names no
     /// block.
     Opened,
@@ -136,6 +143,10 @@ pub enum Resized {
     },
     /// `vm.percpu_pagelist_high_fraction` was written.
     Fraction(u64),
+    /// The lists for a zone hold nothing while some of its memory goes offline (`zone_pcp_disable`).
+    Disabled(usize),
+    /// They are as before, for the memory stayed online (`zone_pcp_enable`).
+    Enabled,
     /// Memory came online, which sets watermarks (`online_pages`), without a probe that reports them.
     Online,
 }

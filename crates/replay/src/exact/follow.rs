@@ -21,7 +21,7 @@ use prairie_frames::placement::linux::{Config, Pageset};
 use prairie_frames::{Frame, MigrateType, Order};
 use serde::Serialize;
 
-use super::act::{Act, Action, Edge, goes_through_cpu};
+use super::act::{Act, Action, Edge, Resized, goes_through_cpu};
 use super::differences::Difference;
 use super::machine::Machine;
 use super::measures::{self, Measures};
@@ -71,6 +71,8 @@ pub struct Inconsistencies {
     pub drained_unknown: u64,
     /// Drained blocks that were not the last of their list.
     pub drained_early: u64,
+    /// Pageblocks that went offline and were not all free.
+    pub removed_used: u64,
     /// Refills of lists that were not empty.
     pub refilled_full: u64,
     /// Drains that began below the high mark.
@@ -360,10 +362,21 @@ impl Follow<'_> {
                 }
             }
             Action::Decay(reading) => self.decay(index, act.cpu, reading),
-            Action::Resized(_) => {
+            Action::Isolates => {
+                self.machine.isolate(act.frame);
+                self.script(Moment::at(index), Step::Isolate { frame: act.frame });
+            }
+            Action::Removed => {
+                self.result.odd.removed_used += u64::from(!self.machine.remove(act.frame));
+                self.script(Moment::at(index), Step::Remove { frame: act.frame });
+            }
+            Action::Resized(resized) => {
                 self.changed = Some((index, self.stages.limits().to_vec()));
                 while self.stages.is_due(index) {
                     self.advance(Moment::before(index));
+                }
+                if let Resized::Disabled(zone) = resized {
+                    self.script(Moment::at(index), Step::DrainZone { zone });
                 }
             }
             Action::Locked(migrate_type) => self.locked(index, act, migrate_type),

@@ -54,16 +54,23 @@ pub fn changes(recording: &Recording) -> Vec<Change> {
             }
             Resized::Fraction(fraction) => state.fraction = fraction,
             Resized::Online => state.came_online(&recording.managed(at)),
-            Resized::Boot | Resized::HugePages => {}
+            Resized::Disabled(zone) => state.disabled = Some(zone),
+            Resized::Boot | Resized::HugePages | Resized::Enabled => {}
+        }
+        if !matches!(resized, Resized::Disabled(_)) {
+            state.disabled = None;
         }
         let sets = |&&(_, later): &&(usize, Resized)| later != Resized::Caches;
         let until =
             reported[place + 1..].iter().find(sets).map_or(recording.acts.len(), |next| next.0);
         let managed = recording.managed(at);
-        let watermarks = state.watermarks(at, resized, &managed);
+        let watermarks = match resized {
+            Resized::Disabled(_) | Resized::Enabled => state.marks.clone(),
+            _ => state.watermarks(at, resized, &managed),
+        };
         let pagesets = state.pagesets(at..until, &watermarks, &managed);
         let sizes = recording.grows().then(|| state.sizes(at, &managed));
-        state.high = watermarks.iter().map(|marks| marks.high).collect();
+        state.marks.clone_from(&watermarks);
         found.push(Change { at, pagesets, watermarks, sizes });
     }
     found
@@ -74,22 +81,25 @@ struct State<'a> {
     written: Option<(u64, u64)>,
     fraction: u64,
     keeps_batch: bool,
-    /// The high watermark of each zone.
-    high: Vec<u64>,
+    /// The watermarks of each zone.
+    marks: Vec<Watermarks>,
+    /// The zone whose lists hold nothing now.
+    disabled: Option<usize>,
 }
 
 impl<'a> State<'a> {
     fn of(recording: &'a Recording) -> State<'a> {
-        let high = vec![0; recording.layout.zones().len()];
-        State { recording, written: None, fraction: 0, keeps_batch: false, high }
+        let marks = vec![Watermarks::default(); recording.layout.zones().len()];
+        State { recording, written: None, fraction: 0, keeps_batch: false, marks, disabled: None }
     }
 
     /// Memory came online: `min_free_kbytes` follows what lies above the high watermarks of the zones
     /// that kernel requests may use (`calculate_min_free_kbytes`).
     fn came_online(&mut self, managed: &[u64]) {
-        let zones = self.recording.layout.zones().iter().zip(managed.iter().zip(&self.high));
+        let zones = self.recording.layout.zones().iter().zip(managed.iter().zip(&self.marks));
         let kernel_zones = zones.filter(|(zone, _)| zone.span.kind < ZoneKind::Movable);
-        let above: u64 = kernel_zones.map(|(_, (size, high))| size.saturating_sub(*high)).sum();
+        let above: u64 =
+            kernel_zones.map(|(_, (size, marks))| size.saturating_sub(marks.high)).sum();
         let scale_factor = self.written.map_or(10, |(_, scale_factor)| scale_factor);
         self.written = Some((min_free_kib(above), scale_factor));
     }
@@ -171,7 +181,11 @@ impl<'a> State<'a> {
                     false => parts.batch,
                 };
                 let computed = Pageset { batch, ..parts };
-                Pageset { keeps_batch: self.keeps_batch, ..read.unwrap_or(computed) }
+                let limits = match self.disabled == Some(zone) {
+                    true => Pageset::BOOT,
+                    false => read.unwrap_or(computed),
+                };
+                Pageset { keeps_batch: self.keeps_batch, ..limits }
             })
             .collect()
     }
@@ -247,7 +261,8 @@ mod tests {
     #[test]
     fn the_least_free_memory_follows_what_lies_above_the_high_watermarks() {
         let recording = recording(KernelVersion::new(6, 12));
-        let mut state = State { high: vec![1608, 9], ..State::of(&recording) };
+        let mut state = State::of(&recording);
+        state.marks[0].high = 1608;
         state.came_online(&[196_608, 65_536]);
         assert_eq!(state.written, Some((3532, 10)), "the square root of 64 × 195,000");
     }

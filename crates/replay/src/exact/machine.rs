@@ -73,6 +73,25 @@ impl Machine {
         self.linux.free_to_buddy(&mut self.table, frame, Some(End::Tail));
     }
 
+    /// Isolates a pageblock with what is free in it.
+    pub fn isolate(&mut self, frame: Frame) {
+        self.linux.move_pageblock(&mut self.table, frame, MigrateType::Isolate);
+    }
+
+    /// Takes a pageblock out of the machine. Returns whether all of it was free.
+    pub fn remove(&mut self, frame: Frame) -> bool {
+        let frames = (0..Order::HUGE.frames()).map(|inside| frame.offset(inside));
+        let is_free = |frame| self.head_of(frame).is_some_and(|(_, state)| state == State::Free);
+        let all_free = frames.clone().all(is_free);
+        if !self.linux.carve(&mut self.table, frame, Order::HUGE) {
+            for frame in frames {
+                self.claim(frame, Order::BASE);
+            }
+        }
+        self.linux.forget_pageblock(frame);
+        all_free
+    }
+
     /// Sets what depends on the sizes of the zones.
     pub fn set_sizes(&mut self, sizes: &[ZoneSize]) {
         for (zone, size) in sizes.iter().enumerate() {

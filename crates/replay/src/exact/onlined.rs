@@ -9,15 +9,18 @@
 //! watermarks follow, as a probe reports ([`limits`](super::limits)).
 
 use std::collections::HashSet;
-use std::ops::RangeInclusive;
+use std::ops::{Range, RangeInclusive};
 
 use prairie_frames::layout::{Zone, ZoneSpan};
-use prairie_frames::{Frame, Layout, Order, ZoneKind};
+use prairie_frames::{Frame, Layout, Order, Pfn, ZoneKind};
 use prairie_trace::{Event, EventKind};
 
 use super::act::{Act, Action, Edge, Resized};
+use super::marks::Mark;
+use super::probes::ProbeReading;
 use super::recording::Recording;
 use super::snapshot::{SECTION, Snapshot};
+use super::threads::By;
 use crate::initial_state::zone_spans;
 
 /// What depends on a zone's size, besides its watermarks and the limits of its lists.
@@ -56,6 +59,14 @@ pub fn spans<'a>(mut snapshots: impl Iterator<Item = &'a Snapshot>) -> Vec<ZoneS
 fn absent(span: ZoneSpan) -> ZoneSpan {
     let (watermarks, lowmem_reserve) = Default::default();
     ZoneSpan { managed: 0, watermarks, lowmem_reserve, ..span }
+}
+
+/// The frames that leave with a mark, and the number of events before it.
+fn removal((at, mark): &(usize, Mark)) -> Option<(usize, Range<u64>)> {
+    let Mark::Probe { told: ProbeReading::Removed { pfn, frames }, .. } = *mark else {
+        return None;
+    };
+    Some((*at, pfn.0..pfn.0.saturating_add(frames)))
 }
 
 /// Leaves out how the kernel opens pageblocks of memory that comes online. From 6.10 on it splits a free
@@ -112,9 +123,22 @@ pub fn pageblocks(act: &Act) -> RangeInclusive<usize> {
 impl Recording {
     /// Which events from `boot` on put memory online: frees of blocks that the first snapshot does not
     /// have, and that nothing has named before.
-    pub(super) fn put_online(&self, events: &[Event], boot: usize, first: &Snapshot) -> Vec<bool> {
+    pub(super) fn put_online(
+        &self,
+        (events, marks): (&[Event], &[(usize, Mark)]),
+        boot: usize,
+        first: &Snapshot,
+    ) -> Vec<bool> {
         let mut named = vec![false; self.layout.frames() as usize];
-        let put = |event: &Event| {
+        let mut removed = marks.iter().filter_map(removal).peekable();
+        let mut gone: Vec<Range<u64>> = Vec::new();
+        let put = |(index, event): (usize, &Event)| {
+            while let Some((_, pfns)) = removed.next_if(|&(at, _)| at <= index) {
+                for frame in pfns.clone().filter_map(|pfn| self.layout.frame(Pfn(pfn))) {
+                    named[frame.index()] = false;
+                }
+                gone.push(pfns);
+            }
             let (pfn, order) = match event.what {
                 EventKind::Alloc { pfn, order, .. }
                 | EventKind::Free { pfn, order }
@@ -126,9 +150,10 @@ impl Recording {
             let is_free = matches!(event.what, EventKind::Free { .. });
             let fresh = is_free && !named[block.clone()].contains(&true);
             named[block].fill(true);
-            fresh && !first.has_memory(pfn)
+            let gone = gone.iter().any(|pfns| pfns.contains(&pfn.0));
+            fresh && (gone || !first.has_memory(pfn))
         };
-        let put: Vec<bool> = events.iter().map(put).collect();
+        let put: Vec<bool> = events.iter().enumerate().map(put).collect();
         put[boot..].to_vec()
     }
 
@@ -146,10 +171,36 @@ impl Recording {
         self.acts[..first].iter().position(sets).unwrap_or(first)
     }
 
-    /// Whether memory comes online.
+    /// Adds what a probe reports of memory that goes offline; false if it reports something else.
+    pub(super) fn goes_offline(&mut self, cpu: u16, told: ProbeReading, time_ns: u64) -> bool {
+        let (pfn, frames, action) = match told {
+            ProbeReading::Closed { pfn, frames } => (pfn, frames, Action::Isolates),
+            ProbeReading::Removed { pfn, frames } => (pfn, frames, Action::Removed),
+            ProbeReading::Offline { pfn, .. } => {
+                let zone = self.block(pfn, Order::BASE).and_then(|at| self.layout.zone_of(at));
+                let action = zone.map(|zone| Action::Resized(Resized::Disabled(zone)));
+                let act = action.map(|action| Act { cpu, ..Act::aside(action, time_ns) });
+                self.acts.extend(act);
+                return true;
+            }
+            ProbeReading::Stays { .. } => {
+                let action = Action::Resized(Resized::Enabled);
+                self.acts.push(Act { cpu, ..Act::aside(action, time_ns) });
+                return true;
+            }
+            _ => return false,
+        };
+        let pageblock = Order::HUGE.frames() as usize;
+        for pfn in (pfn.0..pfn.0.saturating_add(frames)).step_by(pageblock) {
+            self.add((cpu, 0), (Pfn(pfn), Order::HUGE), action, By::Program, time_ns);
+        }
+        true
+    }
+
+    /// Whether memory comes online or goes offline.
     pub(super) fn grows(&self) -> bool {
         let later = &self.acts[self.initialized()..];
-        later.iter().any(|act| act.action == Action::HandOver)
+        later.iter().any(|act| matches!(act.action, Action::HandOver | Action::Removed))
     }
 
     /// Frames that the allocator has in each zone at an act, from what it has at the first snapshot.
@@ -158,12 +209,13 @@ impl Recording {
         let mut managed: Vec<u64> = zones.iter().map(|zone| zone.span.managed).collect();
         let first = self.first_snapshot();
         for act in &self.acts[first.min(at)..first.max(at)] {
-            if act.action == Action::HandOver
+            let grows = act.action == Action::HandOver;
+            if (grows || act.action == Action::Removed)
                 && let Some(zone) = self.layout.zone_of(act.frame)
             {
                 let (frames, size) = (act.order.frames(), managed[zone]);
                 managed[zone] =
-                    if at < first { size.saturating_sub(frames) } else { size + frames };
+                    if (at < first) == grows { size.saturating_sub(frames) } else { size + frames };
             }
         }
         managed
@@ -296,7 +348,7 @@ mod tests {
             taken,
             free(2 * BLOCK + 5, Order::BASE),
         ];
-        let put = recording(Vec::new(), 0).put_online(&events, 1, &first);
+        let put = recording(Vec::new(), 0).put_online((&events, &[]), 1, &first);
         assert_eq!(put, [false, true, true, false, false]);
     }
 

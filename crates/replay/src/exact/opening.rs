@@ -70,7 +70,9 @@ impl Opening {
                         Action::Isolated { .. } | Action::Picked => {
                             First::Free(MigrateType::Movable)
                         }
-                        Action::Retyped(_) | Action::Regrouped(_) => First::Unnamed,
+                        Action::Retyped(_) | Action::Regrouped(_) | Action::Isolates => {
+                            First::Unnamed
+                        }
                         _ => First::Used,
                     };
                 }
@@ -183,7 +185,12 @@ impl Opening {
 /// Pageblocks that come online during the recording.
 fn onlined_pageblocks(recording: &Recording) -> impl Iterator<Item = usize> + use<'_> {
     let later = recording.acts[recording.initialized()..].iter();
-    later.filter(|act| act.action == Action::HandOver).flat_map(onlined::pageblocks)
+    let first = &recording.snapshots[0];
+    // What goes offline and comes back may have been there.
+    let comes = |act: &&Act| {
+        act.action == Action::HandOver && !first.has_memory(recording.layout.pfn(act.frame))
+    };
+    later.filter(comes).flat_map(onlined::pageblocks)
 }
 
 /// The first frame of a pageblock that lies in a zone, or after its start.

@@ -101,6 +101,32 @@ pub enum ProbeReading {
         /// Whether to the tail of its list.
         to_tail: bool,
     },
+    /// Memory begins to go offline.
+    Offline {
+        /// Its first frame.
+        pfn: Pfn,
+        /// How many.
+        frames: u64,
+    },
+    /// Such memory was isolated.
+    Closed {
+        /// Its first frame.
+        pfn: Pfn,
+        /// How many.
+        frames: u64,
+    },
+    /// Isolated memory leaves the free lists.
+    Removed {
+        /// Its first frame.
+        pfn: Pfn,
+        /// How many.
+        frames: u64,
+    },
+    /// Memory that was to go offline stays.
+    Stays {
+        /// Its first frame.
+        pfn: Pfn,
+    },
     /// Compaction found a pageblock to empty by a free block in it, and turned that block's list.
     Picked {
         /// The free block's first frame.
@@ -143,6 +169,8 @@ const TO_TAIL: u64 = 2;
 #[derive(Debug, Default)]
 pub struct Probes {
     asked: HashMap<i32, (Pfn, Order)>,
+    /// By thread: memory that it puts offline.
+    offline: HashMap<i32, (Pfn, u64)>,
 }
 
 impl Probes {
@@ -172,6 +200,25 @@ impl Probes {
                 let pfn = Pfn(fields.number("pfn")?);
                 let to_tail = fields.number("fpi")? & TO_TAIL != 0;
                 Some(ProbeReading::PastLists { pfn, order: fields.order()?, to_tail })
+            }
+            "prairie_offline" => {
+                let (pfn, frames) = (Pfn(fields.number("pfn")?), fields.number("frames")?);
+                self.offline.insert(thread, (pfn, frames));
+                Some(ProbeReading::Offline { pfn, frames })
+            }
+            // Other memory is isolated as well, to be allocated in one piece.
+            "prairie_isolation" => {
+                let &(pfn, frames) = self.offline.get(&thread)?;
+                (fields.get("failed")? == "0").then_some(ProbeReading::Closed { pfn, frames })
+            }
+            "prairie_removed" => {
+                let (pfn, end) = (fields.number("pfn")?, fields.number("end")?);
+                let frames = end.checked_sub(pfn)?;
+                Some(ProbeReading::Removed { pfn: Pfn(pfn), frames })
+            }
+            "prairie_offlined" => {
+                let (pfn, _) = self.offline.remove(&thread)?;
+                (fields.get("failed")? != "0").then_some(ProbeReading::Stays { pfn })
             }
             "prairie_bulk" => {
                 // __GFP_MOVABLE and __GFP_RECLAIMABLE (`gfp_migratetype`).

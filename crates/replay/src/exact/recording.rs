@@ -141,7 +141,7 @@ impl Recording {
         recording.find_zones();
         let boot = marks.iter().find(|mark| begins(mark).is_some()).map_or(0, |mark| mark.0);
         let mut late = recording.handed_over(&events[..boot]);
-        late.extend(recording.put_online(&events, boot, &given[first]));
+        late.extend(recording.put_online((&events, &marks), boot, &given[first]));
         let mut marks = marks.into_iter().peekable();
         let mut freed = Freed::new();
         for (index, event) in events.iter().enumerate() {
@@ -259,6 +259,9 @@ impl Recording {
                 }
             }
             Mark::Probe { cpu, told, searched } => {
+                if self.goes_offline(cpu, told, time_ns) {
+                    return;
+                }
                 let (pfn, order, action) = match told {
                     ProbeReading::Isolated { pfn, order } => {
                         (pfn, order, Action::Isolated { searched })
@@ -269,7 +272,11 @@ impl Recording {
                     | ProbeReading::Decay(_)
                     | ProbeReading::Resized(_)
                     | ProbeReading::Listed { .. }
-                    | ProbeReading::PastLists { .. } => return,
+                    | ProbeReading::PastLists { .. }
+                    | ProbeReading::Offline { .. }
+                    | ProbeReading::Closed { .. }
+                    | ProbeReading::Removed { .. }
+                    | ProbeReading::Stays { .. } => return,
                     ProbeReading::Retyped { pfn, migrate_type, moves: false } => {
                         (pfn, Order::BASE, Action::Retyped(migrate_type))
                     }
@@ -430,7 +437,7 @@ impl Recording {
         }
     }
 
-    fn add(
+    pub(super) fn add(
         &mut self,
         (cpu, thread): (u16, i32),
         (pfn, order): (Pfn, Order),

@@ -158,6 +158,14 @@ impl Simulation<'_> {
                 let Machine { table, linux, .. } = &mut self.machine;
                 linux.lower_to(table, zone, cpu, high);
             }
+            Step::DrainZone { zone } => {
+                let Machine { table, linux, .. } = &mut self.machine;
+                linux.drain_zone(table, zone);
+            }
+            Step::Isolate { frame } => self.machine.isolate(frame),
+            Step::Remove { frame } => {
+                self.machine.remove(frame);
+            }
             Step::DrainRemote { zone, cpu } => {
                 let Machine { table, linux, .. } = &mut self.machine;
                 linux.drain_batch(table, zone, cpu);

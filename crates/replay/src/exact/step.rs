@@ -109,6 +109,21 @@ pub enum Step {
         /// The high mark from then on.
         high: u32,
     },
+    /// All lists for a zone are emptied, since some of its memory goes offline.
+    DrainZone {
+        /// The zone, by its place in the layout.
+        zone: usize,
+    },
+    /// A pageblock is isolated, with what is free in it, before it goes offline.
+    Isolate {
+        /// Its first frame.
+        frame: Frame,
+    },
+    /// A pageblock goes offline.
+    Remove {
+        /// Its first frame.
+        frame: Frame,
+    },
     /// A batch of one CPU's lists for a zone of another node goes back, since they are not used.
     DrainRemote {
         /// The zone, by its place in the layout.

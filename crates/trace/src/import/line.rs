@@ -18,7 +18,7 @@ use crate::{EventKind, GfpFlags, StackId};
 
 /// Events of reclaim and compaction, and the probes of `vm/record`, which report what has no event of
 /// the page allocator. They become markers.
-const SHORTAGE: [&str; 14] = [
+const SHORTAGE: [&str; 18] = [
     "mm_vmscan_kswapd_wake",
     "mm_vmscan_direct_reclaim_begin",
     "mm_compaction_isolate_freepages",
@@ -33,6 +33,10 @@ const SHORTAGE: [&str; 14] = [
     "prairie_decay",
     "prairie_listed",
     "prairie_passed",
+    "prairie_offline",
+    "prairie_isolation",
+    "prairie_removed",
+    "prairie_offlined",
 ];
 
 /// Steps of the kernel's boot that set the limits of per-CPU lists. They become markers, too.

@@ -263,6 +263,20 @@ impl Linux {
         zone.lower_to(&mut context, cpu, high);
     }
 
+    /// Gives everything on all CPUs' lists for a zone back (`drain_pages_zone`).
+    pub fn drain_zone(&mut self, table: &mut FrameTable, zone: usize) {
+        let cpus = self.zones[zone].per_cpu.len() as u16;
+        let (zone, mut context) = self.at(table, zone);
+        for cpu in 0..cpus {
+            zone.drain(&mut context, cpu);
+        }
+    }
+
+    /// Takes note that a pageblock has no memory any more, until it is marked again.
+    pub fn forget_pageblock(&mut self, frame: Frame) {
+        self.blocks.forget(frame);
+    }
+
     /// Gives a batch of one CPU's lists for a zone of another node back (`drain_zone_pages`).
     pub fn drain_batch(&mut self, table: &mut FrameTable, zone: usize, cpu: u16) {
         let (zone, mut context) = self.at(table, zone);

@@ -66,6 +66,11 @@ impl Pageblocks {
         Some(zone)
     }
 
+    /// Takes note that the block that contains `frame` has no memory any more.
+    pub(super) fn forget(&mut self, frame: Frame) {
+        self.blocks[frame.pageblock()].seen = false;
+    }
+
     /// Notes which blocks have memory.
     pub(super) fn see(&mut self, table: &FrameTable) {
         for (block, counts) in self.blocks.iter_mut().zip(table.blocks()) {

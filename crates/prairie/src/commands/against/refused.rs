@@ -7,7 +7,7 @@ use std::path::Path;
 use anyhow::Context;
 
 /// What each probe of `vm/record` reports.
-const PROBES: [(&str, &str); 10] = [
+const PROBES: [(&str, &str); 14] = [
     ("prairie_bulk", "what is allocated in bulk"),
     ("prairie_bulked", "what is allocated in bulk"),
     ("prairie_limits", "when settings change the limits of per-CPU lists"),
@@ -18,6 +18,10 @@ const PROBES: [(&str, &str); 10] = [
     ("prairie_isolate", "what compaction takes from the free lists"),
     ("prairie_isolated", "what compaction takes from the free lists"),
     ("prairie_pageblock", "when a pageblock changes its type"),
+    ("prairie_offline", "which memory goes offline"),
+    ("prairie_isolation", "which memory goes offline"),
+    ("prairie_removed", "which memory goes offline"),
+    ("prairie_offlined", "which memory goes offline"),
 ];
 
 /// What is not known of a recording, from the file `refused` of its folder: the definitions of the

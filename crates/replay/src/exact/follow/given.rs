@@ -35,6 +35,12 @@ impl Follow<'_> {
         let within = self.cpus[usize::from(act.cpu)].exact.is_some_and(|(start, whole)| {
             order == Order::BASE && frame > start && frame < start.offset(whole.frames())
         });
+        if stored == MigrateType::Isolate {
+            self.result.odd.freed_free += u64::from(self.machine.claim(frame, order));
+            self.give(index, (frame, order), stored, None);
+            self.script(Moment::at(index), Step::Free { cpu: act.cpu, frame, order, batches: 0 });
+            return;
+        }
         if goes_through_cpu(order) && !within && !self.bypasses_lists(index, act) {
             self.enter(index, act, stored);
             return;

@@ -11,14 +11,14 @@
 use std::collections::HashSet;
 use std::ops::{Range, RangeInclusive};
 
-use prairie_frames::layout::{Zone, ZoneSpan};
+use prairie_frames::layout::{LayoutError, Zone, ZoneSpan};
 use prairie_frames::{Frame, Layout, Order, Pfn, ZoneKind};
 use prairie_trace::{Event, EventKind};
 
 use super::act::{Act, Action, Edge, Resized};
 use super::marks::Mark;
 use super::probes::ProbeReading;
-use super::recording::Recording;
+use super::recording::{Recording, RecordingError};
 use super::snapshot::{SECTION, Snapshot};
 use super::threads::By;
 use crate::initial_state::zone_spans;
@@ -32,30 +32,45 @@ pub struct ZoneSize {
     pub lowmem_reserve: [u64; ZoneKind::ALL.len()],
 }
 
-/// The zones of a machine, as large as they are in any of its snapshots, with the memory that they have
-/// in the first.
-pub fn spans<'a>(mut snapshots: impl Iterator<Item = &'a Snapshot>) -> Vec<ZoneSpan> {
-    let mut spans = snapshots.next().map_or(Vec::new(), |first| zone_spans(&first.zones));
-    for later in snapshots.flat_map(|snapshot| zone_spans(&snapshot.zones)) {
-        if later.spanned == 0 {
-            continue;
+/// The layout of a machine with zones as large as they are in any of its snapshots, with the memory that
+/// they have in the first.
+///
+/// # Errors
+/// If two zones claim the same frame. Memory that changes zones is in another in each snapshot.
+pub fn layout(snapshots: Vec<&Snapshot>) -> Result<Layout, RecordingError> {
+    let mut spans: Vec<ZoneSpan> = Vec::new();
+    let mut found = Err(LayoutError::Empty);
+    for (place, snapshot) in snapshots.iter().enumerate() {
+        for span in zone_spans(&snapshot.zones) {
+            let span = if place == 0 { span } else { absent(span) };
+            widen(&mut spans, span);
         }
-        let same = |span: &&mut ZoneSpan| (span.node, span.kind) == (later.node, later.kind);
-        match spans.iter_mut().find(same) {
-            Some(known) if known.spanned > 0 => {
-                let end = |span: &ZoneSpan| span.start.0 + span.spanned;
-                let end = end(known).max(end(&later));
-                known.start = known.start.min(later.start);
-                known.spanned = end - known.start.0;
-            }
-            Some(known) => (known.start, known.spanned) = (later.start, later.spanned),
-            None => spans.push(absent(later)),
+        found = Layout::new(spans.clone());
+        if let Err(source) = found {
+            return Err(RecordingError::Layout { name: snapshot.name.clone(), source });
         }
     }
-    spans
+    let name = String::new();
+    found.map_err(|source| RecordingError::Layout { name, source })
 }
 
-/// A zone before it has memory.
+/// Takes a span of a zone over into those known.
+fn widen(spans: &mut Vec<ZoneSpan>, other: ZoneSpan) {
+    let same = |span: &&mut ZoneSpan| (span.node, span.kind) == (other.node, other.kind);
+    match spans.iter_mut().find(same) {
+        None => spans.push(other),
+        Some(_) if other.spanned == 0 => {}
+        Some(known) if known.spanned > 0 => {
+            let end = |span: &ZoneSpan| span.start.0 + span.spanned;
+            let end = end(known).max(end(&other));
+            known.start = known.start.min(other.start);
+            known.spanned = end - known.start.0;
+        }
+        Some(known) => (known.start, known.spanned) = (other.start, other.spanned),
+    }
+}
+
+/// A zone without the memory that it has later.
 fn absent(span: ZoneSpan) -> ZoneSpan {
     let (watermarks, lowmem_reserve) = Default::default();
     ZoneSpan { managed: 0, watermarks, lowmem_reserve, ..span }
@@ -155,6 +170,37 @@ impl Recording {
         };
         let put: Vec<bool> = events.iter().enumerate().map(put).collect();
         put[boot..].to_vec()
+    }
+
+    /// Checks that the trace accounts for the size of each zone at each snapshot.
+    pub(super) fn check_sizes(&self) -> Result<(), RecordingError> {
+        let mut isolated = false;
+        for (at, act) in self.acts.iter().enumerate() {
+            match act.action {
+                Action::Isolates => isolated = true,
+                Action::Removed => isolated = false,
+                Action::Resized(Resized::Enabled) if isolated => return Err(RecordingError::Stays),
+                Action::Snapshot(place, Edge::End) => self.check_sizes_at(at, place)?,
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn check_sizes_at(&self, at: usize, place: usize) -> Result<(), RecordingError> {
+        let snapshot = &self.snapshots[place];
+        let spans = zone_spans(&snapshot.zones);
+        for (zone, expected) in self.layout.zones().iter().zip(self.managed(at)) {
+            let ZoneSpan { node, kind: zone, .. } = zone.span;
+            let now = spans.iter().find(|span| (span.node, span.kind) == (node, zone));
+            let frames = now.map_or(0, |span| span.managed);
+            // Some frames of boot are given to the allocator late. Memory comes and goes in sections.
+            if frames.abs_diff(expected) >= SECTION as u64 / 2 {
+                let name = snapshot.name.clone();
+                return Err(RecordingError::Size { name, zone, frames, expected });
+            }
+        }
+        Ok(())
     }
 
     /// The act with which the first snapshot begins.
@@ -318,10 +364,10 @@ mod tests {
         ]);
         let third =
             snapshot(&[("DMA32", 0, BLOCK), ("Normal", 4 * BLOCK, BLOCK), ("Movable", 0, 0)]);
-        let found: Vec<_> = spans([&first, &second, &third].into_iter())
-            .into_iter()
-            .map(|span| (span.kind, span.start.0, span.spanned, span.managed))
-            .collect();
+        let layout = layout(vec![&first, &second, &third]).unwrap();
+        let spans = layout.zones().iter().map(|zone| &zone.span);
+        let found: Vec<_> =
+            spans.map(|span| (span.kind, span.start.0, span.spanned, span.managed)).collect();
         let block = u64::from(BLOCK);
         let of = [
             (ZoneKind::Dma32, 0, block, block),
@@ -329,6 +375,45 @@ mod tests {
             (ZoneKind::Movable, 7 * block, block, 0),
         ];
         assert_eq!(found, of);
+    }
+
+    #[test]
+    fn memory_that_changes_zones_is_refused_by_name() {
+        let mut second = snapshot(&[("DMA32", 0, BLOCK), ("Movable", BLOCK - 1024, 1024)]);
+        second.name = "moved".into();
+        let error = layout(vec![&snapshot(&[("DMA32", 0, BLOCK)]), &second]).unwrap_err();
+        let text = "the zones of the snapshot moved: two zones claim the frame 0x7c00";
+        assert_eq!(error.to_string(), text);
+    }
+
+    /// A section goes offline.
+    fn offline(section: u32, action: Action) -> Vec<Act> {
+        let frames = (section * BLOCK..(section + 1) * BLOCK).step_by(512);
+        frames.map(|frame| act(action, frame, Order::HUGE)).collect()
+    }
+
+    #[test]
+    fn memory_that_leaves_without_a_report_is_refused() {
+        let checked = |acts: Vec<Act>| {
+            let later = [acts, vec![aside(Action::Snapshot(1, Edge::End))]].concat();
+            let acts = [vec![aside(BEGIN)], online(1), later].concat();
+            let snapshots = vec![
+                snapshot(&[("DMA32", 0, BLOCK)]),
+                snapshot(&[("DMA32", 0, BLOCK), ("Normal", 0, 0)]),
+            ];
+            Recording { snapshots, ..recording(acts, 0) }.check_sizes()
+        };
+        let unreported = checked(Vec::new()).unwrap_err().to_string();
+        let text = "the snapshot any: Normal has 0 frames where the trace accounts for 32768; which \
+                    memory went offline or came online is not recorded";
+        assert_eq!(unreported, text);
+        assert!(checked(offline(1, Action::Removed)).is_ok());
+        let stays = vec![aside(Action::Resized(Resized::Enabled))];
+        let removed = offline(1, Action::Removed);
+        let isolated = offline(1, Action::Isolates);
+        let vain = checked([isolated, stays.clone(), removed.clone()].concat());
+        assert!(matches!(vain, Err(RecordingError::Stays)));
+        assert!(checked([stays, removed].concat()).is_ok(), "refused before it was isolated");
     }
 
     #[test]
@@ -350,6 +435,12 @@ mod tests {
         ];
         let put = recording(Vec::new(), 0).put_online((&events, &[]), 1, &first);
         assert_eq!(put, [false, true, true, false, false]);
+        // Memory that is there comes back, and nothing else.
+        let told = ProbeReading::Removed { pfn: Pfn(0), frames: 1024 };
+        let marks = [(2, Mark::Probe { cpu: 0, told, searched: true })];
+        let events = [block(0), block(1024), block(0), block(1024), block(0)];
+        let put = recording(Vec::new(), 0).put_online((&events, &marks), 0, &first);
+        assert_eq!(put, [false, false, true, false, false]);
     }
 
     #[test]

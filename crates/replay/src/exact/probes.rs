@@ -429,6 +429,29 @@ mod tests {
     }
 
     #[test]
+    fn memory_goes_offline_in_three_steps_or_stays() {
+        let offline = "prairie_offline: (a) pfn=0x8000 frames=32768";
+        let isolated = "prairie_isolation: (a <- b) failed=0";
+        let (pfn, frames) = (Pfn(0x8000), 32_768);
+        let begun = ProbeReading::Offline { pfn, frames };
+        assert_eq!(
+            readings(&[
+                offline,
+                isolated,
+                "prairie_removed: (a) pfn=0x8000 end=0x10000",
+                "prairie_offlined: (a <- b) failed=0",
+                isolated,
+            ]),
+            [begun, ProbeReading::Closed { pfn, frames }, ProbeReading::Removed { pfn, frames }],
+            "what is isolated later is isolated by others"
+        );
+        let failed =
+            ["prairie_isolation: (a <- b) failed=-16", "prairie_offlined: (a <- b) failed=-16"];
+        let stays = ProbeReading::Stays { pfn };
+        assert_eq!(readings(&[offline, failed[0], failed[1]]), [begun, stays]);
+    }
+
+    #[test]
     fn invalid_markers_are_ignored() {
         for text in [
             "",
@@ -437,6 +460,8 @@ mod tests {
             "prairie_isolate: page=0x40 order=0 base=0x80",
             "prairie_pageblock: pfn=-1 flags= mask=7 by=",
             "prairie_pageblock: pfn=1 flags=7 mask=7 by=x",
+            "prairie_removed: pfn=9 end=8",
+            "prairie_isolation: failed=0",
             "prairie_decay: zone=1 count=9 high=4 min=4 max=8 batch=0 flags=0 factor=0 freed=0",
             "prairie_decay: zone=1 count=9 high=4 min=4 max=8 batch=4294967295 flags=0 factor=0 freed=0",
             "prairie_decay: zone=1 count=9 high=4 min=4 max=8 batch=7 flags=0 factor=32 freed=0",

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use prairie_frames::layout::LayoutError;
 use prairie_frames::placement::linux::version::{ADAPTIVE_LISTS, LISTS_BY_TYPE};
-use prairie_frames::{Frame, KernelVersion, Layout, Order, Pfn};
+use prairie_frames::{Frame, KernelVersion, Layout, Order, Pfn, ZoneKind};
 use prairie_trace::{Event, EventKind, EventSource};
 
 use super::act::{Act, Action, Edge, Resized};
@@ -79,6 +79,27 @@ pub enum RecordingError {
          comparison with the kernel needs a recording from boot on, as vm/record makes it"
     )]
     NoEvents(&'static str),
+    /// Memory came or went without an event.
+    #[error(
+        "the snapshot {name}: {zone} has {frames} frames where the trace accounts for {expected}; \
+         which memory went offline or came online is not recorded"
+    )]
+    Size {
+        /// The snapshot.
+        name: String,
+        /// The zone.
+        zone: ZoneKind,
+        /// Frames that it has.
+        frames: u64,
+        /// Frames that it has by the events.
+        expected: u64,
+    },
+    /// Memory was isolated in vain.
+    #[error(
+        "memory was isolated to go offline and stayed online: the order of its free blocks is not \
+         known from then on; record again"
+    )]
+    Stays,
 }
 
 /// The first release whose fallback claims a pageblock and takes from it in one step, as moving a
@@ -134,8 +155,7 @@ impl Recording {
         if given[first].flags.is_none() {
             return Err(RecordingError::NoFlags(given[first].name.clone()));
         }
-        let layout = Layout::new(onlined::spans(order.iter().map(|&snapshot| &given[snapshot])))
-            .map_err(|source| RecordingError::Layout { name: given[first].name.clone(), source })?;
+        let layout = onlined::layout(order.iter().map(|&snapshot| &given[snapshot]).collect())?;
         let acts = Vec::with_capacity(events.len());
         let mut recording = Recording { acts, readings, ..Recording::empty(layout, version) };
         recording.find_zones();
@@ -472,7 +492,7 @@ impl Recording {
         if !has(|action| matches!(action, Action::Free | Action::HandOver)) {
             return Err(RecordingError::NoEvents("mm_page_free"));
         }
-        Ok(())
+        self.check_sizes()
     }
 
     /// The acts up to which pure allocation goes.

@@ -149,6 +149,20 @@ fn assert_exact(fidelity: &Fidelity, allocations: u64) {
     }
 }
 
+/// What is freed in memory that is to go offline comes to no list of a CPU.
+#[test]
+fn a_free_in_an_isolated_pageblock_goes_to_its_free_lists() {
+    let pageblock = |action| Act { order: Order::HUGE, ..act(0, 0, action, 0) };
+    let mut acts: Vec<Act> = refill(0, 0..3).chain((0..3).map(|frame| alloc(0, frame))).collect();
+    acts.push(pageblock(Action::Isolates));
+    acts.extend((0..3).map(|frame| act(0, 0, Action::Free, frame)));
+    acts.extend([pageblock(Action::Removed)]);
+    acts.extend(refill(0, 512..515).chain([alloc(0, 512)]));
+    let fidelity = compare(&recording(1, 3, acts, KernelVersion::V6_1));
+    assert_eq!((fidelity.odd.removed_used, fidelity.hidden.direct_frees), (0, 0));
+    assert_exact(&fidelity, 4);
+}
+
 /// CPU 1 finds the size of a refill, then limits change, then it gets the lock of the free lists.
 #[test]
 fn a_refill_can_have_the_size_of_limits_that_have_changed_meanwhile() {

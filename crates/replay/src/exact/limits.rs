@@ -228,6 +228,8 @@ mod tests {
     use prairie_frames::layout::ZoneSpan;
     use prairie_frames::{Layout, Pfn};
 
+    use super::super::act::Act;
+    use super::super::snapshot::Snapshot;
     use super::*;
 
     /// A machine whose Movable zone is a quarter of 1 GiB.
@@ -256,6 +258,29 @@ mod tests {
         };
         assert_eq!(marks(KernelVersion::V6_1), [[768, 964], [256, 321]]);
         assert_eq!(marks(KernelVersion::new(6, 12)), [[1024, 1280], [64, 149]]);
+    }
+
+    #[test]
+    fn lists_of_a_zone_hold_nothing_while_its_memory_goes_offline() {
+        let mut recording = recording(KernelVersion::V6_1);
+        let resized = [
+            Resized::Boot,
+            Resized::Disabled(1),
+            Resized::Watermarks { min_free_kib: 4096, scale_factor: 10 },
+            Resized::Disabled(0),
+            Resized::Enabled,
+        ];
+        let text = ["Page block order: 9\nPages per block:  512\n", ""];
+        recording.snapshots = vec![Snapshot::new("none", text, None).unwrap()];
+        recording.names_limits = true;
+        recording.acts = resized.map(|resized| Act::aside(Action::Resized(resized), 0)).to_vec();
+        let changes = changes(&recording);
+        let highs = |change: &Change| [0, 1].map(|zone| change.pagesets[zone].high);
+        assert_eq!(highs(&changes[1])[1], 0);
+        assert_eq!(highs(&changes[1])[0], highs(&changes[0])[0]);
+        assert_eq!((highs(&changes[2]), highs(&changes[3])), ([964, 321], [0, 321]));
+        assert_eq!(changes[4].pagesets, changes[2].pagesets);
+        assert_eq!(changes[4].watermarks, changes[2].watermarks);
     }
 
     #[test]

@@ -199,3 +199,84 @@ impl Machine {
         self.linux.give_to_lists(&mut self.table, frame, order, migrate_type, Some(End::Head));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use prairie_frames::KernelVersion;
+    use prairie_frames::layout::ZoneSpan;
+    use prairie_frames::{Pfn, ZoneKind};
+
+    use super::*;
+
+    /// A machine of four pageblocks, of which the first two are there and free.
+    fn machine() -> Machine {
+        let span = ZoneSpan {
+            node: 0,
+            kind: ZoneKind::Normal,
+            start: Pfn(0),
+            spanned: 2048,
+            managed: 1024,
+            watermarks: Watermarks::default(),
+            lowmem_reserve: Default::default(),
+        };
+        let layout = Layout::new(vec![span]).unwrap();
+        let opening = Opening {
+            free: vec![(Frame(0), Order::LARGEST_FREE, MigrateType::Movable)],
+            unshown: Vec::new(),
+            pageblocks: vec![MigrateType::Movable; 4],
+            holes: vec![2, 3],
+            silent_pageblocks: Vec::new(),
+            settled: 0,
+        };
+        let recording = Recording::empty(layout, KernelVersion::V6_1);
+        Machine::open(&recording, Config::of(KernelVersion::V6_1), &opening)
+    }
+
+    /// Pageblocks of the types Movable and Isolate, and free blocks of the largest order on their lists.
+    fn counts(machine: &Machine) -> [u64; 4] {
+        let types = [MigrateType::Movable, MigrateType::Isolate];
+        let pageblocks = machine.linux.pageblocks(0).unwrap();
+        let free = machine.linux.free_blocks(0);
+        let largest = |t| free.iter().find(|list| list.0 == t).unwrap().1[10];
+        let [one, other] = types;
+        [pageblocks[one.index()], pageblocks[other.index()], largest(one), largest(other)]
+    }
+
+    #[test]
+    fn memory_that_comes_online_counts_from_then_on_and_is_used_last() {
+        let mut machine = machine();
+        assert_eq!(counts(&machine), [2, 0, 1, 0]);
+        machine.hand_over(Frame(1024), Order::LARGEST_FREE);
+        assert_eq!(counts(&machine), [4, 0, 2, 0]);
+        let Machine { table, linux, .. } = &mut machine;
+        let first = linux.take_from_lists(table, 0, Order::BASE, MigrateType::Movable);
+        assert_eq!(first, Some(Frame(0)));
+    }
+
+    #[test]
+    fn memory_goes_offline_and_comes_back() {
+        let mut machine = machine();
+        machine.hand_over(Frame(1024), Order::LARGEST_FREE);
+        for block in [0, 512] {
+            machine.isolate(Frame(block));
+        }
+        assert_eq!(counts(&machine)[..3], [2, 2, 1]);
+        assert!([0, 512].into_iter().all(|block| machine.remove(Frame(block))));
+        assert_eq!(counts(&machine), [2, 0, 1, 0]);
+        machine.hand_over(Frame(0), Order::LARGEST_FREE);
+        assert_eq!(counts(&machine), [4, 0, 2, 0]);
+        let Machine { table, linux, .. } = &mut machine;
+        let first = linux.take_from_lists(table, 0, Order::BASE, MigrateType::Movable);
+        assert_eq!(first, Some(Frame(1024)));
+    }
+
+    #[test]
+    fn what_is_in_use_does_not_go_offline() {
+        let mut machine = machine();
+        let Machine { table, linux, .. } = &mut machine;
+        let taken = linux.take_from_lists(table, 0, Order::BASE, MigrateType::Movable).unwrap();
+        machine.hold(taken, Order::BASE, MigrateType::Movable, taken);
+        machine.isolate(Frame(0));
+        assert!(!machine.remove(Frame(0)));
+    }
+}

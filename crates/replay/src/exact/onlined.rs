@@ -497,6 +497,16 @@ mod tests {
     }
 
     #[test]
+    fn a_zone_is_smaller_without_what_went_offline() {
+        let acts = [vec![aside(BEGIN)], offline(1, Action::Isolates), offline(1, Action::Removed)]
+            .concat();
+        let recording = recording(acts, 2 * BLOCK);
+        assert!(recording.grows());
+        let normal = |at: usize| recording.managed(at)[1];
+        assert_eq!([65, 129].map(normal), [2 * u64::from(BLOCK), u64::from(BLOCK)]);
+    }
+
+    #[test]
     fn zones_keep_a_part_of_those_above() {
         let layout = recording(Vec::new(), 0).layout;
         let kept = |managed: [u64; 2]| reserves(&layout, &managed);

@@ -67,7 +67,7 @@ impl Opening {
                     first[frame] = match act.action {
                         Action::Locked(migrate_type) => First::Free(migrate_type),
                         Action::Fallback { from, .. } => First::Free(from),
-                        Action::Isolated { .. } | Action::Picked => {
+                        Action::Isolated { .. } | Action::Picked | Action::Removed => {
                             First::Free(MigrateType::Movable)
                         }
                         Action::Retyped(_) | Action::Regrouped(_) | Action::Isolates => {

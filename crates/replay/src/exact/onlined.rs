@@ -86,7 +86,7 @@ fn removal((at, mark): &(usize, Mark)) -> Option<(usize, Range<u64>)> {
 
 /// Leaves out how the kernel opens pageblocks of memory that comes online. From 6.10 on it splits a free
 /// block for the first pageblock, takes the second from the free lists as compaction does, and frees it
-/// again, whereupon they merge (`unset_migratetype_isolate`). Compaction never takes isolated memory.
+/// again, and then they merge (`unset_migratetype_isolate`). Compaction never takes isolated memory.
 pub fn mark_opened(acts: &mut [Act]) {
     let mut isolated: HashSet<usize> = HashSet::new();
     for act in acts {

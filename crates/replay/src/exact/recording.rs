@@ -94,7 +94,7 @@ pub enum RecordingError {
         /// Frames that it has by the events.
         expected: u64,
     },
-    /// Memory was isolated in vain.
+    /// Memory was isolated, and stayed online.
     #[error(
         "memory was isolated to go offline and stayed online: the order of its free blocks is not \
          known from then on; record again"

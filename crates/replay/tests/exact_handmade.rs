@@ -225,6 +225,21 @@ fn two_threads_can_log_their_allocations_late() {
     assert_exact(&compare(&recording(1, 4, acts, KernelVersion::new(7, 3))), 6);
 }
 
+/// Thread 5 takes a block on CPU 0, and logs it on CPU 1. Meanwhile blocks come ahead of it to the list
+/// of CPU 0, and CPU 1 takes a block that its own list has had for longer.
+#[test]
+fn a_block_that_is_logged_late_on_another_cpu_left_the_list_that_had_it() {
+    let of_thread = |thread, act| Act { thread, ..act };
+    let mut acts: Vec<Act> = refill(0, 0..4).chain([alloc(0, 0)]).collect();
+    acts.extend(refill(1, 4..8).chain([alloc(1, 4)]));
+    acts.extend((2048..2051).map(|frame| act(0, 3, Action::Free, frame)));
+    acts.extend([of_thread(3, alloc(0, 2050)), alloc(1, 5), of_thread(5, alloc(1, 1))]);
+    acts.extend([2049, 2048, 2].map(|frame| alloc(0, frame)));
+    let fidelity = compare(&recording(1, 4, acts, KernelVersion::new(7, 3)));
+    assert_eq!(fidelity.hidden.migrated, 1);
+    assert_exact(&fidelity, 8);
+}
+
 /// A thread refills its list for a block that it logs late. Another CPU refills its own list meanwhile,
 /// and frees put other blocks ahead of the first.
 #[test]

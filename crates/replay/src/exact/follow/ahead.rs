@@ -38,7 +38,7 @@ impl Follow<'_> {
         };
         let later = first.filter(|&first| {
             let may_be = first > own && !self.is_locked(own, first);
-            may_be && (interrupted || self.was_preempted(index, first))
+            may_be && (interrupted || self.was_preempted(index, act, first))
         });
         let logged_late = ahead.iter().all(|&frame| self.is_logged_late(frame, index));
         match later {

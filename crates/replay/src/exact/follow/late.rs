@@ -28,10 +28,9 @@ impl Follow<'_> {
     /// Whether the thread that logs an allocation can have taken the block before an act from which on
     /// other blocks came to stand ahead of it: it logs nothing in between, and nothing that was on the
     /// list before then leaves it from ahead of the block. Blocks that were taken before, and only logged
-    /// in between, do not count.
-    pub(super) fn was_preempted(&self, index: usize, first: usize) -> bool {
+    /// in between, do not count. The act has the CPU of the list, not of the log.
+    pub(super) fn was_preempted(&self, index: usize, act: &Act, first: usize) -> bool {
         let acts = &self.recording.acts;
-        let act = &acts[index];
         let Action::Alloc(migrate_type, _) = act.action else { return false };
         let between = &acts[first..index];
         if between.len() > PREEMPTED {

@@ -343,6 +343,24 @@ fn a_free_that_does_not_drain_shows_that_a_block_is_logged_late() {
     }
 }
 
+/// Thread 2 takes a frame before the frees that would fill the lists with it, and logs it after thread 3,
+/// which takes a larger block after them. The frame is behind what was freed.
+#[test]
+fn a_free_that_does_not_drain_is_explained_by_a_block_that_others_stand_ahead_of() {
+    let of_two = |act: Act| Act { order: Order::new(1).unwrap(), ..act };
+    let locked = |frame| act(0, 0, Action::Locked(TYPE), frame);
+    let free = |frame| act(0, 1, Action::Free, frame);
+    let mut acts = vec![bulk(), Act::aside(Action::Resized(Resized::Boot), 0)];
+    acts.extend([locked(0), locked(2), alloc(0, 0)].map(of_two));
+    acts.extend([free(2100)].into_iter().chain(frees(&[0], 51)).chain([free(3000)]));
+    acts.extend(drains(0, 50, 1));
+    acts.push(of_two(Act { thread: 3, ..alloc(0, 2) }));
+    acts.extend([Act { thread: 2, ..alloc(0, 2100) }, alloc(0, 3000), alloc(0, 2098)]);
+    let fidelity = compare(&recording(1, 4, acts, KernelVersion::new(7, 3)));
+    assert_eq!(fidelity.odd, Inconsistencies::default());
+    assert_exact(&fidelity, 5);
+}
+
 /// An interrupt frees 54 frames while its thread has taken a larger block that it logs later, maybe
 /// after another thread. What the last free drains depends on how many were freed since a block was
 /// taken.

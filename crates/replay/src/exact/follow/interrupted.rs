@@ -27,13 +27,32 @@ impl Follow<'_> {
             && self.left_before(at, index, (zone, cpu)).is_some()
             && came(at) < began
         {
-            return self.take_before_interrupt((began, index), (zone, cpu), acts[at].frame);
+            return self.take_before_frees((began, index), (zone, cpu), acts[at].frame);
         }
-        // What threads log that took nothing before says nothing.
+        // What threads log that took nothing before says nothing. What was ahead of a block and is still
+        // there when it is logged shows that the block had left.
         let mut taken = soon.filter_map(|at| Some((at, self.left_before(at, index, (zone, cpu))?)));
-        if let Some((at, first)) = taken.next() {
-            self.take_early(acts[at].frame, Moment::before(first));
+        let first = taken.clone().next();
+        let found = taken.find(|&(at, _)| self.has_others_ahead(at, (zone, cpu))).or(first);
+        if let Some((at, began)) = found {
+            self.take_before_frees((began, index), (zone, cpu), acts[at].frame);
         }
+    }
+
+    /// Whether blocks stand ahead of one on its list, and leave it later than an act logs that one.
+    fn has_others_ahead(&self, at: usize, (zone, cpu): (usize, u16)) -> bool {
+        let act = &self.recording.acts[at];
+        let Action::Alloc(migrate_type, _) = act.action else { return false };
+        let mut ahead = self
+            .machine
+            .linux
+            .cached(zone, cpu, act.order, migrate_type)
+            .take_while(|&listed| listed != act.frame);
+        ahead.any(|frame| {
+            let left = self.next[self.entered[frame.index()].0 as usize] as usize;
+            let leaves = self.recording.acts.get(left).map(|leaves| leaves.action);
+            left > at && matches!(leaves, Some(Action::Alloc(..) | Action::Drain(_)))
+        })
     }
 
     /// The act before which a block left its list, if its allocation, which is logged with `at`, can
@@ -55,8 +74,8 @@ impl Follow<'_> {
         (came(act.frame) < first && (before == NEVER || (before as usize) < first)).then_some(first)
     }
 
-    /// Takes a block before an interrupt, which began with one act to free and goes on with another.
-    fn take_before_interrupt(
+    /// Takes a block before frees that began with one act and go on with another.
+    fn take_before_frees(
         &mut self,
         (began, index): (usize, usize),
         (zone, cpu): (usize, u16),

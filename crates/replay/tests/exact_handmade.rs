@@ -482,3 +482,23 @@ fn no_update_of_statistics_drains_without_a_reading_once_there_are_readings() {
     };
     assert_eq!([false, true].map(lowered_after), [1, 0]);
 }
+
+/// An update of statistics lowers the high mark from 54 to 50 before there are readings, and drains
+/// nothing. A refill raises it to 58, with which a free drains. The first reading shows it.
+#[test]
+fn the_first_reading_shows_that_a_high_mark_was_lowered_before() {
+    let mut acts = vec![Act::aside(Action::Resized(Resized::Boot), 0)];
+    acts.extend(refill(0, 0..4).chain((0..4).map(|frame| alloc(0, frame))));
+    acts.extend(refill(0, 4..12).chain([alloc(0, 4)]));
+    acts.extend(frees(&[0], 51));
+    acts.extend((5..12).rev().map(|frame| act(0, 1, Action::Drain(TYPE), frame)));
+    acts.extend(drains(0, 44, 1));
+    acts.extend((2092..2099).rev().map(|frame| alloc(0, frame)));
+    acts.extend(refill(0, 5..8).chain(refill(0, 2088..2089)).chain([alloc(0, 5)]));
+    acts.push(Act { thread: 9, ..Act::aside(Action::Decay(0), 0) });
+    let recording = recording(1, 4, acts, KernelVersion::new(7, 3));
+    let readings = vec![(0, ListReading { count: 3, high: 62, ..READING })];
+    let fidelity = compare(&Recording { readings, ..recording });
+    assert_eq!((&fidelity.odd, fidelity.readings), (&Inconsistencies::default(), [1, 1]));
+    assert_exact(&fidelity, 13);
+}

@@ -10,6 +10,7 @@ mod given;
 mod interrupted;
 mod interrupts;
 mod late;
+mod lowered;
 mod taken;
 mod unseen;
 mod updates;
@@ -20,6 +21,8 @@ use std::ops::Range;
 use prairie_frames::placement::linux::{Config, Pageset};
 use prairie_frames::{Frame, MigrateType, Order};
 use serde::Serialize;
+
+use lowered::{Lowered, Mark};
 
 use super::act::{Act, Action, Edge, Resized, goes_through_cpu};
 use super::differences::Difference;
@@ -218,6 +221,11 @@ struct Follow<'a> {
     /// Frees that went past the per-CPU list, found out too late to follow them so.
     past_list: &'a HashSet<usize>,
     found_past_list: Vec<usize>,
+    /// High marks that were lowered unseen, found out too late to follow them so.
+    lowered: &'a [Lowered],
+    found_lowered: Vec<Lowered>,
+    /// By zone and CPU: high marks until the first reading of the lists.
+    marks: Vec<Vec<Option<Vec<Mark>>>>,
     /// Fallbacks in the record so far.
     recorded_fallbacks: u64,
     /// Acts from which on guesses count.
@@ -239,15 +247,17 @@ pub fn follow(
     config: Config,
     scored: Range<usize>,
 ) -> TraceDriven {
-    let mut past_list = interrupts::frees(recording);
+    let (mut past_list, mut lowered) = (interrupts::frees(recording), Vec::new());
     for _ in 1..RUNS {
-        let (followed, found) = follow_once(recording, opening, config, &scored, &past_list);
-        if found.is_empty() {
+        let known = (&past_list, &*lowered);
+        let (followed, (found, marks)) = follow_once(recording, opening, config, &scored, known);
+        if found.is_empty() && marks.is_empty() {
             return followed;
         }
         past_list.extend(found);
+        lowered.extend(marks);
     }
-    follow_once(recording, opening, config, &scored, &past_list).0
+    follow_once(recording, opening, config, &scored, (&past_list, &lowered)).0
 }
 
 fn follow_once(
@@ -255,15 +265,16 @@ fn follow_once(
     opening: &Opening,
     config: Config,
     scored: &Range<usize>,
-    past_list: &HashSet<usize>,
-) -> (TraceDriven, Vec<usize>) {
+    (past_list, lowered): (&HashSet<usize>, &[Lowered]),
+) -> (TraceDriven, (Vec<usize>, Vec<Lowered>)) {
     let machine = Machine::open(recording, config, opening);
     let frames = recording.layout.frames() as usize;
     let late = |act: &Act| act.action == Action::HandOver;
     let boot = &recording.acts[..recording.initialized()];
     let is_bulk = |act: &Act| matches!(act.action, Action::Bulk { .. });
     let is_reading = |act: &Act| matches!(act.action, Action::Decay(_));
-    let mut follow = Follow {
+    let unread = recording.acts.iter().any(is_reading).then(Vec::new);
+    let follow = Follow {
         recording,
         machine,
         adaptive: config.adaptive_lists,
@@ -291,15 +302,14 @@ fn follow_once(
         handed_over: boot.iter().rposition(late).unwrap_or(0),
         past_list,
         found_past_list: Vec::new(),
+        lowered,
+        found_lowered: Vec::new(),
+        marks: vec![vec![unread; recording.cpus.into()]; recording.layout.zones().len()],
         recorded_fallbacks: 0,
         scored_from: scored.start,
         result: TraceDriven::default(),
     };
-    for (index, act) in recording.acts[..scored.end].iter().enumerate() {
-        follow.act(index, act);
-    }
-    follow.result.script.sort();
-    (follow.result, follow.found_past_list)
+    follow.run(&recording.acts[..scored.end])
 }
 
 /// For each act, the next one that names its first frame.
@@ -343,6 +353,18 @@ fn before_by_thread(acts: &[Act]) -> Vec<u32> {
 }
 
 impl Follow<'_> {
+    /// Follows acts from the first on. Also returns what was found out too late.
+    fn run(mut self, acts: &[Act]) -> (TraceDriven, (Vec<usize>, Vec<Lowered>)) {
+        for (index, act) in acts.iter().enumerate() {
+            self.lower_before(index);
+            let marks = self.marks_before(index, act.cpu);
+            self.act(index, act);
+            self.keep_changed(act.cpu, marks);
+        }
+        self.result.script.sort();
+        (self.result, (self.found_past_list, self.found_lowered))
+    }
+
     fn act(&mut self, index: usize, act: &Act) {
         if act.frame != Frame::NONE && !act.is_aside() && !matches!(act.action, Action::Drain(_)) {
             let drains = self.cpus[usize::from(act.cpu)].drains;

@@ -25,6 +25,7 @@ impl Follow<'_> {
         if self.machine.linux.cached_count(zone, cpu) == u64::from(lists.count) {
             self.counted[zone][usize::from(cpu)] = index;
         }
+        self.find_lowered(zone, cpu, lists.high);
         self.machine.linux.set_tuning(
             zone,
             cpu,

@@ -428,6 +428,24 @@ fn a_free_drains_batch_by_batch() {
     assert_eq!(lowered(&recording), 0);
 }
 
+/// A free finds 46 of 50 frames too many. The last block that it drains is larger than what is left to
+/// drain, and empties the lists. So what the thread drains later is on account of a later free.
+#[test]
+fn a_free_drains_nothing_more_once_the_lists_are_empty() {
+    let of_eight = |act: Act| Act { order: Order::new(3).unwrap(), ..act };
+    let mut acts = vec![Act::aside(Action::Resized(Resized::Boot), 0)];
+    acts.push(of_eight(act(0, 1, Action::Free, 2120)));
+    acts.extend(frees(&[0], 42).into_iter().chain(drains(0, 42, 1)));
+    acts.push(of_eight(act(0, 1, Action::Drain(TYPE), 2120)));
+    acts.extend((3000..3054).map(|frame| act(0, 1, Action::Free, frame)));
+    acts.extend((3000..3050).map(|frame| act(0, 1, Action::Drain(TYPE), frame)));
+    acts.extend((3050..3054).rev().map(|frame| alloc(0, frame)));
+    acts.extend(refill(0, 3048..3050).chain(refill(0, 2088..2090)).chain([alloc(0, 3048)]));
+    let fidelity = compare(&recording(1, 4, acts, KernelVersion::new(7, 3)));
+    assert_eq!(fidelity.odd, Inconsistencies::default());
+    assert_exact(&fidelity, 5);
+}
+
 /// A free fills the lists. Before it drains them, an interrupt frees two blocks past them, which a probe
 /// reports, or misses, or which later leave the free lists.
 #[test]

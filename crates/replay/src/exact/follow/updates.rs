@@ -64,16 +64,17 @@ impl Follow<'_> {
 
     /// The acts with which a free or an update of statistics begins to drain a batch each: it holds
     /// the lock of the free lists for one. In between, interrupts may free. A batch that ends with a
-    /// larger block is more than it counts for.
+    /// larger block is more than it counts for, and can leave nothing to drain.
     fn drained_batches(&mut self, index: usize, zone: usize, excess: u32) -> Vec<usize> {
         let batch = self.machine.linux.pageset(zone).batch.max(1);
         let cause = self.recording.acts[index];
         let own = |act: &Act| (act.cpu, act.thread) == (cause.cpu, cause.thread);
         let (mut began, mut left, mut of_batch) = (Vec::new(), excess, 0);
+        let mut listed = self.machine.linux.cached_count(zone, cause.cpu);
         let mut last = index;
         let later = self.recording.acts.iter().enumerate().skip(index + 1);
         for (at, act) in later {
-            if at - last > PREEMPTED || (left == 0 && of_batch <= 0) {
+            if at - last > PREEMPTED || (left == 0 && of_batch <= 0) || listed == 0 {
                 break;
             }
             if !own(act) {
@@ -82,7 +83,11 @@ impl Follow<'_> {
             last = at;
             match act.action {
                 Action::Drain(_) if self.machine.linux.zone_index(act.frame) == zone => {}
-                Action::Free | Action::Listed | Action::PastLists { .. } => continue,
+                Action::Free | Action::Listed | Action::PastLists { .. } => {
+                    // Maybe it came to the lists.
+                    listed += act.order.frames();
+                    continue;
+                }
                 _ => break,
             }
             if of_batch <= 0 {
@@ -91,6 +96,7 @@ impl Follow<'_> {
                 left -= left.min(batch);
             }
             of_batch -= act.order.frames() as i64;
+            listed = listed.saturating_sub(act.order.frames());
             self.caused.insert(at as u32);
         }
         began

@@ -149,11 +149,17 @@ impl Told {
     }
 
     /// An allocation in bulk returns with `frames`, some of which have an event of their own. If other
-    /// threads ran on its CPU meanwhile, it may have taken them only now.
+    /// threads ran on its CPU meanwhile, or an interrupt freed in the thread's name, it may have taken
+    /// them only now.
     fn bulked(&mut self, (mark, from): (usize, usize), place: (u16, i32), frames: u32) {
         let meanwhile = &self.events[from..];
         let named = reported_allocations(meanwhile, place.1);
-        let preempted = meanwhile.iter().any(|event| event.cpu == place.0 && event.pid != place.1);
+        let own = |event: &Event| {
+            let frees =
+                matches!(event.what, EventKind::Free { .. } | EventKind::FreeBatched { .. });
+            event.pid == place.1 && !frees
+        };
+        let preempted = meanwhile.iter().any(|event| event.cpu == place.0 && !own(event));
         let Mark::Aside(begun_on, Action::Bulk { migrate_type, frames: taken, node, .. }) =
             &mut self.marks[mark].1
         else {
@@ -215,4 +221,33 @@ fn mark_of(text: &str, given: &[Snapshot]) -> Option<(usize, Edge)> {
         _ => return None,
     };
     Some((given.iter().position(|snapshot| snapshot.name == name)?, edge))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use prairie_frames::MigrateType;
+
+    /// Marks of an allocation in bulk of thread 7 that returns, by the event that came meanwhile.
+    fn returns_after(pid: i32, what: EventKind) -> usize {
+        let (mut told, mut open) = (Told::default(), Open::default());
+        let migrate_type = MigrateType::Unmovable;
+        let begins = ProbeReading::Bulk { migrate_type, frames: 4, node: None };
+        told.probe(&mut open, (0, 7), begins);
+        told.events.push(Event { time_ns: 0, pid, cpu: 0, what });
+        told.probe(&mut open, (0, 7), ProbeReading::Bulked { frames: 4 });
+        let returns = |(_, mark): &&(usize, Mark)| {
+            matches!(mark, Mark::Aside(_, Action::Bulk { returns: true, frames: 4, .. }))
+        };
+        told.marks.iter().filter(returns).count()
+    }
+
+    #[test]
+    fn an_interrupt_can_free_before_an_allocation_in_bulk_takes_its_frames() {
+        let (pfn, order) = (Pfn(1), Order::BASE);
+        let locked = EventKind::ZoneLocked { pfn, order, migrate_type: MigrateType::Unmovable };
+        let free = EventKind::Free { pfn, order };
+        assert_eq!([returns_after(7, locked), returns_after(8, locked)], [0, 1]);
+        assert_eq!(returns_after(7, free), 1);
+    }
 }

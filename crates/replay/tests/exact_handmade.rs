@@ -305,14 +305,16 @@ fn bulk() -> Act {
     Act::aside(Action::Bulk { migrate_type: TYPE, frames: 0, node: None, returns: false }, 0)
 }
 
-/// A thread takes a block, and logs it after an update of statistics that found the list without it.
+/// A thread takes a block, and logs it after an update of statistics that found the list without it,
+/// maybe after another thread that takes the next block.
 #[test]
 fn an_update_of_statistics_shows_that_a_block_is_logged_late() {
-    let taken_before = |count| {
+    let (late, other) = (Act { thread: 1, ..alloc(0, 1) }, Act { thread: 2, ..alloc(0, 2) });
+    let taken_before = |(count, logged): (u32, &[Act])| {
         let mut acts = vec![bulk()];
         acts.extend(refill(0, 0..4).chain([alloc(0, 0)]));
         acts.push(Act { thread: 9, ..Act::aside(Action::Decay(0), 0) });
-        acts.push(Act { thread: 1, ..alloc(0, 1) });
+        acts.extend(logged);
         let reading = ListReading { count, ..READING };
         let recording = recording(1, 4, acts, KernelVersion::new(7, 3));
         let recording = Recording { readings: vec![(0, reading)], ..recording };
@@ -323,7 +325,8 @@ fn an_update_of_statistics_shows_that_a_block_is_logged_late() {
         let before = followed.script.steps().take_while(|step| !update(step));
         before.filter(|(_, step)| matches!(step, Step::Alloc { .. })).count()
     };
-    assert_eq!([taken_before(3), taken_before(2)], [1, 2]);
+    assert_eq!([(3, &[late][..]), (2, &[late])].map(taken_before), [1, 2]);
+    assert_eq!([(3, &[other, late][..]), (2, &[other, late])].map(taken_before), [1, 2]);
 }
 
 /// Thread 2 takes a block before a free that would fill the list with it, and logs it after, maybe

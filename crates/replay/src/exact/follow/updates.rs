@@ -103,7 +103,8 @@ impl Follow<'_> {
     }
 
     /// Takes the head of a list before an update of statistics that found the lists without it: the
-    /// update preempted a thread that had taken the block and logs it as soon as it runs again.
+    /// update preempted a thread that had taken the block and logs it as soon as it runs again. If the
+    /// CPU next takes a block from behind the head, other threads log what is ahead of it later.
     fn take_before_update(&mut self, index: usize, cpu: u16, zone: usize, surplus: u64) {
         let acts = &self.recording.acts;
         let thread = acts[index].thread;
@@ -116,12 +117,13 @@ impl Follow<'_> {
             return;
         };
         let lists = &self.machine.linux;
-        if order.frames() == surplus
-            && lists.zone_index(frame) == zone
-            && lists.cached(zone, cpu, order, migrate_type).next() == Some(frame)
-            && self.is_logged_late(frame, index)
+        let listed: Vec<Frame> = lists.cached(zone, cpu, order, migrate_type).collect();
+        let Some(ahead) = listed.iter().position(|&listed| listed == frame) else { return };
+        let taken = &listed[..ahead.max(1)];
+        if taken.len() as u64 * order.frames() == surplus
+            && taken.iter().all(|&frame| self.is_logged_late(frame, index))
         {
-            self.take_early(frame, Moment::before(index));
+            taken.iter().for_each(|&frame| self.take_early(frame, Moment::before(index)));
         }
     }
 

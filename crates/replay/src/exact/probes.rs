@@ -201,24 +201,8 @@ impl Probes {
                 let to_tail = fields.number("fpi")? & TO_TAIL != 0;
                 Some(ProbeReading::PastLists { pfn, order: fields.order()?, to_tail })
             }
-            "prairie_offline" => {
-                let (pfn, frames) = (Pfn(fields.number("pfn")?), fields.number("frames")?);
-                self.offline.insert(thread, (pfn, frames));
-                Some(ProbeReading::Offline { pfn, frames })
-            }
-            // Other memory is isolated as well, to be allocated in one piece.
-            "prairie_isolation" => {
-                let &(pfn, frames) = self.offline.get(&thread)?;
-                (fields.get("failed")? == "0").then_some(ProbeReading::Closed { pfn, frames })
-            }
-            "prairie_removed" => {
-                let (pfn, end) = (fields.number("pfn")?, fields.number("end")?);
-                let frames = end.checked_sub(pfn)?;
-                Some(ProbeReading::Removed { pfn: Pfn(pfn), frames })
-            }
-            "prairie_offlined" => {
-                let (pfn, _) = self.offline.remove(&thread)?;
-                (fields.get("failed")? != "0").then_some(ProbeReading::Stays { pfn })
+            "prairie_offline" | "prairie_isolation" | "prairie_removed" | "prairie_offlined" => {
+                self.offlining(thread, name, &fields)
             }
             "prairie_bulk" => {
                 // __GFP_MOVABLE and __GFP_RECLAIMABLE (`gfp_migratetype`).
@@ -249,6 +233,31 @@ impl Probes {
                 found.map(|(_, resized)| ProbeReading::Resized(resized))
             }
             _ => None,
+        }
+    }
+
+    /// The reading of memory that goes offline.
+    fn offlining(&mut self, thread: i32, name: &str, fields: &Fields<'_>) -> Option<ProbeReading> {
+        match name {
+            "prairie_offline" => {
+                let (pfn, frames) = (Pfn(fields.number("pfn")?), fields.number("frames")?);
+                self.offline.insert(thread, (pfn, frames));
+                Some(ProbeReading::Offline { pfn, frames })
+            }
+            // Other memory is isolated as well, to be allocated in one piece.
+            "prairie_isolation" => {
+                let &(pfn, frames) = self.offline.get(&thread)?;
+                (fields.get("failed")? == "0").then_some(ProbeReading::Closed { pfn, frames })
+            }
+            "prairie_removed" => {
+                let (pfn, end) = (fields.number("pfn")?, fields.number("end")?);
+                let frames = end.checked_sub(pfn)?;
+                Some(ProbeReading::Removed { pfn: Pfn(pfn), frames })
+            }
+            _ => {
+                let (pfn, _) = self.offline.remove(&thread)?;
+                (fields.get("failed")? != "0").then_some(ProbeReading::Stays { pfn })
+            }
         }
     }
 }

@@ -24,6 +24,7 @@ pub fn check(host: &Host, config: Option<&Config>) -> Vec<Finding> {
     findings.extend(swap(host));
     findings.extend(zswap(host));
     findings.push(age(host));
+    findings.extend(reads(host));
     findings.extend(oomd::running(host));
     if let Some(config) = config {
         findings.extend(cgroups(host, config));
@@ -192,6 +193,14 @@ fn age(host: &Host) -> Finding {
     }
 }
 
+/// MGLRU ages pages by accesses through page tables; the classic lists notice reads, too.
+fn reads(host: &Host) -> Option<Finding> {
+    let found = "unseen: with MGLRU, a file that is read without being mapped looks idle";
+    let remedy = "for services that read many files (Web servers, databases), \
+        echo n > /sys/kernel/mm/lru_gen/enabled: the classic lists keep files that are read twice";
+    host.mglru.then(|| Finding::new("file reads", Verdict::Note, found, remedy))
+}
+
 fn cgroups(host: &Host, config: &Config) -> Vec<Finding> {
     let about = "cgroups";
     let mut findings = Vec::new();
@@ -272,5 +281,27 @@ fn control_file(directory: &Path, found: String) -> Finding {
                 remedy,
             )
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::world::probe::Paths;
+
+    #[test]
+    fn mglru_does_not_see_reads() {
+        let root = tempfile::tempdir().unwrap();
+        let at = |name: &str| root.path().join(name);
+        fs::create_dir_all(at("sys/kernel/mm/lru_gen")).unwrap();
+        let says = |enabled: &str| {
+            fs::write(at("sys/kernel/mm/lru_gen/enabled"), enabled).unwrap();
+            let (cgroup, proc) = (at("cgroup"), at("proc"));
+            let paths = Paths { cgroup, proc, sys: at("sys"), debugfs: at("debug") };
+            let findings = check(&Host::probe(paths), None);
+            findings.iter().any(|finding| finding.about == "file reads")
+        };
+        assert!(says("0x0007\n"));
+        assert!(!says("0x0000\n"));
     }
 }

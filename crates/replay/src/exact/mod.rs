@@ -28,6 +28,7 @@ pub mod machine;
 mod marks;
 pub mod measures;
 pub mod onlined;
+pub mod opened;
 pub mod opening;
 pub mod probes;
 pub mod recording;
@@ -38,6 +39,7 @@ pub mod snapshot;
 pub mod stages;
 pub mod step;
 pub mod threads;
+pub mod zones;
 
 use act::{Act, Action, Edge};
 use differences::Difference;

@@ -8,11 +8,10 @@
 //! A zone may get its first memory so, or grow. Its limits, the reserves of the zones below it, and all
 //! watermarks follow, as a probe reports ([`limits`](super::limits)).
 
-use std::collections::HashSet;
-use std::ops::{Range, RangeInclusive};
+use std::ops::Range;
 
-use prairie_frames::layout::{LayoutError, Zone, ZoneSpan};
-use prairie_frames::{Frame, Layout, Order, Pfn, ZoneKind};
+use prairie_frames::layout::{Zone, ZoneSpan};
+use prairie_frames::{Layout, Order, Pfn, ZoneKind};
 use prairie_trace::{Event, EventKind};
 
 use super::act::{Act, Action, Edge, Resized};
@@ -32,107 +31,12 @@ pub struct ZoneSize {
     pub lowmem_reserve: [u64; ZoneKind::ALL.len()],
 }
 
-/// The layout of a machine with zones as large as they are in any of its snapshots, with the memory that
-/// they have in the first.
-///
-/// # Errors
-/// If two zones claim the same frame. Memory that changes zones is in another in each snapshot.
-pub fn layout(snapshots: Vec<&Snapshot>) -> Result<Layout, RecordingError> {
-    let mut spans: Vec<ZoneSpan> = Vec::new();
-    let mut found = Err(LayoutError::Empty);
-    for (place, snapshot) in snapshots.iter().enumerate() {
-        for span in zone_spans(&snapshot.zones) {
-            let span = if place == 0 { span } else { absent(span) };
-            widen(&mut spans, span);
-        }
-        found = Layout::new(spans.clone());
-        if let Err(source) = found {
-            return Err(RecordingError::Layout { name: snapshot.name.clone(), source });
-        }
-    }
-    let name = String::new();
-    found.map_err(|source| RecordingError::Layout { name, source })
-}
-
-/// Takes a span of a zone over into those known.
-fn widen(spans: &mut Vec<ZoneSpan>, other: ZoneSpan) {
-    let same = |span: &&mut ZoneSpan| (span.node, span.kind) == (other.node, other.kind);
-    match spans.iter_mut().find(same) {
-        None => spans.push(other),
-        Some(_) if other.spanned == 0 => {}
-        Some(known) if known.spanned > 0 => {
-            let end = |span: &ZoneSpan| span.start.0 + span.spanned;
-            let end = end(known).max(end(&other));
-            known.start = known.start.min(other.start);
-            known.spanned = end - known.start.0;
-        }
-        Some(known) => (known.start, known.spanned) = (other.start, other.spanned),
-    }
-}
-
-/// A zone without the memory that it has later.
-fn absent(span: ZoneSpan) -> ZoneSpan {
-    let (watermarks, lowmem_reserve) = Default::default();
-    ZoneSpan { managed: 0, watermarks, lowmem_reserve, ..span }
-}
-
 /// The frames that leave with a mark, and the number of events before it.
 fn removal((at, mark): &(usize, Mark)) -> Option<(usize, Range<u64>)> {
     let Mark::Probe { told: ProbeReading::Removed { pfn, frames }, .. } = *mark else {
         return None;
     };
     Some((*at, pfn.0..pfn.0.saturating_add(frames)))
-}
-
-/// Leaves out how the kernel opens pageblocks of memory that comes online. From 6.10 on it splits a free
-/// block for the first pageblock, takes the second from the free lists as compaction does, and frees it
-/// again, and then they merge (`unset_migratetype_isolate`). Compaction never takes isolated memory.
-pub fn mark_opened(acts: &mut [Act]) {
-    let mut isolated: HashSet<usize> = HashSet::new();
-    for act in acts {
-        match act.action {
-            Action::HandOver => isolated.extend(pageblocks(act)),
-            // The last step of putting memory online.
-            Action::Resized(_) => isolated.clear(),
-            Action::Isolated { .. } | Action::Retyped(_) | Action::Regrouped(_)
-                if isolated.contains(&act.frame.pageblock()) =>
-            {
-                *act = Act { frame: Frame::NONE, action: Action::Opened, ..*act };
-            }
-            _ => {}
-        }
-    }
-}
-
-/// Adds acts that say when memory came online, where no probe reports that this set the watermarks, as
-/// during boot. Returns the place of each in the old list.
-pub fn note(acts: &mut Vec<Act>, from: usize) -> Vec<usize> {
-    let ends: Vec<usize> = (from..acts.len()).filter(|&at| ends_online(acts, at)).collect();
-    for &end in ends.iter().rev() {
-        let action = Action::Resized(Resized::Online);
-        acts.insert(end + 1, Act { frame: Frame::NONE, order: Order::BASE, action, ..acts[end] });
-    }
-    ends
-}
-
-/// Whether an act hands over the last of some memory sections, and no probe says that watermarks are set
-/// next.
-fn ends_online(acts: &[Act], at: usize) -> bool {
-    let act = &acts[at];
-    let ends = |act: &Act| act.frame.offset(act.order.frames()).index().is_multiple_of(SECTION);
-    if act.action != Action::HandOver || !ends(act) {
-        return false;
-    }
-    let mut later = acts[at + 1..].iter().filter(|later| later.action != Action::Opened);
-    let next = later.next();
-    let own = next.into_iter().chain(later).find(|later| later.thread == act.thread);
-    next.is_none_or(|next| next.action != Action::HandOver)
-        && own.is_none_or(|own| !matches!(own.action, Action::Resized(_)))
-}
-
-/// The pageblocks of an act's block.
-pub fn pageblocks(act: &Act) -> RangeInclusive<usize> {
-    act.frame.pageblock()..=act.frame.offset(act.order.frames() - 1).pageblock()
 }
 
 impl Recording {
@@ -295,6 +199,8 @@ mod tests {
     use prairie_frames::layout::Watermarks;
     use prairie_frames::{KernelVersion, MigrateType, Pfn};
 
+    use super::super::opened::tests::{act, aside, online};
+    use super::super::zones::tests::snapshot;
     use super::*;
 
     const BLOCK: u32 = SECTION as u32;
@@ -321,71 +227,7 @@ mod tests {
         Recording { acts, ..Recording::empty(layout, KernelVersion::V6_1) }
     }
 
-    fn act(action: Action, frame: u32, order: Order) -> Act {
-        Act { frame: Frame(frame), order, thread: 1, ..Act::aside(action, 0) }
-    }
-
-    /// A section comes online.
-    fn online(section: u32) -> Vec<Act> {
-        let frames = (section * BLOCK..(section + 1) * BLOCK).step_by(1024);
-        frames.map(|frame| act(Action::HandOver, frame, Order::LARGEST_FREE)).collect()
-    }
-
-    fn aside(action: Action) -> Act {
-        Act { thread: 1, ..Act::aside(action, 0) }
-    }
-
     const BEGIN: Action = Action::Snapshot(0, Edge::Begin);
-    const WRITTEN: Action =
-        Action::Resized(Resized::Watermarks { min_free_kib: 4096, scale_factor: 10 });
-
-    fn snapshot(zones: &[(&str, u32, u32)]) -> Snapshot {
-        let text: String = zones
-            .iter()
-            .map(|(name, start, frames)| {
-                format!(
-                    "Node 0, zone {name}\n  pages free 1\n        min 1\n        low 2\n        \
-                     high 3\n        spanned {frames}\n        present {frames}\n        managed \
-                     {frames}\n        protection: (0, 0, 0)\n  start_pfn: {start}\n"
-                )
-            })
-            .collect();
-        Snapshot::new("any", ["Page block order: 9\nPages per block:  512\n", &text], None).unwrap()
-    }
-
-    #[test]
-    fn zones_are_as_large_as_in_any_snapshot_and_have_the_memory_of_the_first() {
-        let first =
-            snapshot(&[("DMA32", 0, BLOCK), ("Normal", 4 * BLOCK, BLOCK), ("Movable", 0, 0)]);
-        let second = snapshot(&[
-            ("DMA32", 0, BLOCK),
-            ("Normal", 3 * BLOCK, 3 * BLOCK),
-            ("Movable", 7 * BLOCK, BLOCK),
-        ]);
-        let third =
-            snapshot(&[("DMA32", 0, BLOCK), ("Normal", 4 * BLOCK, BLOCK), ("Movable", 0, 0)]);
-        let layout = layout(vec![&first, &second, &third]).unwrap();
-        let spans = layout.zones().iter().map(|zone| &zone.span);
-        let found: Vec<_> =
-            spans.map(|span| (span.kind, span.start.0, span.spanned, span.managed)).collect();
-        let block = u64::from(BLOCK);
-        let of = [
-            (ZoneKind::Dma32, 0, block, block),
-            (ZoneKind::Normal, 3 * block, 3 * block, block),
-            (ZoneKind::Movable, 7 * block, block, 0),
-        ];
-        assert_eq!(found, of);
-    }
-
-    #[test]
-    fn memory_that_changes_zones_is_refused_by_name() {
-        let mut second = snapshot(&[("DMA32", 0, BLOCK), ("Movable", BLOCK - 1024, 1024)]);
-        second.name = "moved".into();
-        let error = layout(vec![&snapshot(&[("DMA32", 0, BLOCK)]), &second]).unwrap_err();
-        let text = "the zones of the snapshot moved: two zones claim the frame 0x7c00";
-        assert_eq!(error.to_string(), text);
-    }
-
     /// A section goes offline.
     fn offline(section: u32, action: Action) -> Vec<Act> {
         let frames = (section * BLOCK..(section + 1) * BLOCK).step_by(512);
@@ -441,42 +283,6 @@ mod tests {
         let events = [block(0), block(1024), block(0), block(1024), block(0)];
         let put = recording(Vec::new(), 0).put_online((&events, &marks), 0, &first);
         assert_eq!(put, [false, false, true, false, false]);
-    }
-
-    #[test]
-    fn what_opens_a_pageblock_that_comes_online_takes_nothing() {
-        let second = Frame(BLOCK + 512);
-        let take = act(Action::Isolated { searched: false }, second.0, Order::HUGE);
-        let retyped = act(Action::Retyped(MigrateType::Movable), second.0, Order::BASE);
-        let mut acts = online(1);
-        acts.extend([take, retyped, act(Action::Isolated { searched: false }, 0, Order::HUGE)]);
-        acts.extend([aside(WRITTEN), take]);
-        mark_opened(&mut acts);
-        let opened: Vec<_> = acts.iter().map(|act| act.action == Action::Opened).collect();
-        assert_eq!(opened[32..], [true, true, false, false, false], "compaction takes it later");
-        assert!(acts[32..34].iter().all(|act| act.frame == Frame::NONE));
-    }
-
-    #[test]
-    fn the_last_block_of_a_section_sets_watermarks_unless_a_probe_reports_it() {
-        let alloc = act(Action::Free, 7, Order::BASE);
-        let ends = |later: &[Act]| {
-            let mut acts = [online(1), later.to_vec()].concat();
-            let ends = note(&mut acts, 0);
-            let online = Action::Resized(Resized::Online);
-            assert!(ends.iter().enumerate().all(|(n, end)| acts[end + 1 + n].action == online));
-            ends
-        };
-        assert_eq!(ends(&[]), [31]);
-        assert_eq!(ends(&[alloc]), [31]);
-        assert_eq!(ends(&online(2)), [63], "of several in a row, nothing shows the first");
-        assert_eq!(ends(&[alloc, online(2).remove(0)]), [31]);
-        assert_eq!(ends(&[aside(Action::Opened), aside(WRITTEN), alloc]), [0; 0]);
-        let other = Act { thread: 2, ..alloc };
-        assert_eq!(ends(&[other, aside(WRITTEN)]), [0; 0], "an interrupt, or another CPU");
-        let mut part = online(1);
-        part.truncate(30);
-        assert_eq!(note(&mut part, 0), [0; 0]);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use prairie_frames::{Frame, Layout, MigrateType, Order};
 
 use super::act::{Act, Action, Edge};
 use super::differences::{Difference, DifferenceKind};
-use super::onlined;
+use super::opened;
 use super::recording::Recording;
 
 /// Memory as it was when the trace began.
@@ -190,7 +190,7 @@ fn onlined_pageblocks(recording: &Recording) -> impl Iterator<Item = usize> + us
     let comes = |act: &&Act| {
         act.action == Action::HandOver && !first.has_memory(recording.layout.pfn(act.frame))
     };
-    later.filter(comes).flat_map(onlined::pageblocks)
+    later.filter(comes).flat_map(opened::pageblocks)
 }
 
 /// The first frame of a pageblock that lies in a zone, or after its start.

@@ -12,7 +12,7 @@ use super::marks::{Mark, Told};
 use super::probes::{ListReading, ProbeReading};
 use super::snapshot::Snapshot;
 use super::threads::By;
-use super::{at_once, joined, kept, lost, onlined};
+use super::{at_once, joined, kept, lost, opened, zones};
 
 /// A recording from boot.
 #[derive(Clone, Debug)]
@@ -155,7 +155,9 @@ impl Recording {
         if given[first].flags.is_none() {
             return Err(RecordingError::NoFlags(given[first].name.clone()));
         }
-        let layout = onlined::layout(order.iter().map(|&snapshot| &given[snapshot]).collect())?;
+        let shown = order.iter().map(|&snapshot| &given[snapshot]).collect();
+        let layout = zones::layout(shown)
+            .map_err(|(name, source)| RecordingError::Layout { name, source })?;
         let acts = Vec::with_capacity(events.len());
         let mut recording = Recording { acts, readings, ..Recording::empty(layout, version) };
         recording.find_zones();
@@ -201,8 +203,8 @@ impl Recording {
     /// Takes note of memory that comes online.
     fn note_online(&mut self) {
         let from = self.initialized();
-        onlined::mark_opened(&mut self.acts[from..]);
-        let ends = onlined::note(&mut self.acts, from);
+        opened::mark_opened(&mut self.acts[from..]);
+        let ends = opened::note(&mut self.acts, from);
         let moved = |act: usize| act + ends.iter().filter(|&&end| end < act).count();
         self.reclaim = self.reclaim.map(moved);
         self.lists_from = self.lists_from.map(moved);

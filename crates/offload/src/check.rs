@@ -196,7 +196,7 @@ fn age(host: &Host) -> Finding {
 /// MGLRU ages pages by accesses through page tables; the classic lists notice reads, too.
 fn reads(host: &Host) -> Option<Finding> {
     let found = "unseen: with MGLRU, a file that is read without being mapped looks idle";
-    let remedy = "for services that read many files (Web servers, databases), \
+    let remedy = "where Web servers and the like read many files, \
         echo n > /sys/kernel/mm/lru_gen/enabled: the classic lists keep files that are read twice";
     host.mglru.then(|| Finding::new("file reads", Verdict::Note, found, remedy))
 }

@@ -100,7 +100,7 @@ pub enum Action {
     Isolates,
     /// Its pageblock, all free, went offline.
     Removed,
-    /// A pageblock that comes online was opened ([`onlined`](super::onlined)), of an act that names no
+    /// A pageblock that comes online was opened ([`opened`](super::opened)), of an act that names no
     /// block.
     Opened,
     /// Frames were taken from a per-CPU list without an event of their own, of an act that names no

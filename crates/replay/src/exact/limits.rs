@@ -46,14 +46,16 @@ pub fn changes(recording: &Recording) -> Vec<Change> {
         .collect();
     let mut found = Vec::new();
     let mut state = State::of(recording);
+    let grows = recording.grows();
     for (place, &(at, resized)) in reported.iter().enumerate() {
+        let managed = recording.managed(at);
         match resized {
             Resized::Caches => state.keeps_batch = recording.keeps_batch(),
             Resized::Watermarks { min_free_kib, scale_factor } => {
                 state.written = Some((min_free_kib, scale_factor));
             }
             Resized::Fraction(fraction) => state.fraction = fraction,
-            Resized::Online => state.came_online(&recording.managed(at)),
+            Resized::Online => state.came_online(&managed),
             Resized::Disabled(zone) => state.disabled = Some(zone),
             Resized::Boot | Resized::HugePages | Resized::Enabled => {}
         }
@@ -63,13 +65,12 @@ pub fn changes(recording: &Recording) -> Vec<Change> {
         let sets = |&&(_, later): &&(usize, Resized)| later != Resized::Caches;
         let until =
             reported[place + 1..].iter().find(sets).map_or(recording.acts.len(), |next| next.0);
-        let managed = recording.managed(at);
         let watermarks = match resized {
             Resized::Disabled(_) | Resized::Enabled => state.marks.clone(),
             _ => state.watermarks(at, resized, &managed),
         };
         let pagesets = state.pagesets(at..until, &watermarks, &managed);
-        let sizes = recording.grows().then(|| state.sizes(at, &managed));
+        let sizes = grows.then(|| state.sizes(at, &managed));
         state.marks.clone_from(&watermarks);
         found.push(Change { at, pagesets, watermarks, sizes });
     }

@@ -126,14 +126,14 @@ impl Recording {
         let (pfn, frames, action) = match told {
             ProbeReading::Closed { pfn, frames } => (pfn, frames, Action::Isolates),
             ProbeReading::Removed { pfn, frames } => (pfn, frames, Action::Removed),
-            ProbeReading::Offline { pfn, .. } => {
+            ProbeReading::Offline { pfn } => {
                 let zone = self.block(pfn, Order::BASE).and_then(|at| self.layout.zone_of(at));
                 let action = zone.map(|zone| Action::Resized(Resized::Disabled(zone)));
                 let act = action.map(|action| Act { cpu, ..Act::aside(action, time_ns) });
                 self.acts.extend(act);
                 return true;
             }
-            ProbeReading::Stays { .. } => {
+            ProbeReading::Stays => {
                 let action = Action::Resized(Resized::Enabled);
                 self.acts.push(Act { cpu, ..Act::aside(action, time_ns) });
                 return true;

@@ -105,8 +105,6 @@ pub enum ProbeReading {
     Offline {
         /// Its first frame.
         pfn: Pfn,
-        /// How many.
-        frames: u64,
     },
     /// Such memory was isolated.
     Closed {
@@ -123,10 +121,7 @@ pub enum ProbeReading {
         frames: u64,
     },
     /// Memory that was to go offline stays.
-    Stays {
-        /// Its first frame.
-        pfn: Pfn,
-    },
+    Stays,
     /// Compaction found a pageblock to empty by a free block in it, and turned that block's list.
     Picked {
         /// The free block's first frame.
@@ -242,7 +237,7 @@ impl Probes {
             "prairie_offline" => {
                 let (pfn, frames) = (Pfn(fields.number("pfn")?), fields.number("frames")?);
                 self.offline.insert(thread, (pfn, frames));
-                Some(ProbeReading::Offline { pfn, frames })
+                Some(ProbeReading::Offline { pfn })
             }
             // Other memory is isolated as well, to be allocated in one piece.
             "prairie_isolation" => {
@@ -255,8 +250,8 @@ impl Probes {
                 Some(ProbeReading::Removed { pfn: Pfn(pfn), frames })
             }
             _ => {
-                let (pfn, _) = self.offline.remove(&thread)?;
-                (fields.get("failed")? != "0").then_some(ProbeReading::Stays { pfn })
+                self.offline.remove(&thread)?;
+                (fields.get("failed")? != "0").then_some(ProbeReading::Stays)
             }
         }
     }
@@ -442,7 +437,7 @@ mod tests {
         let offline = "prairie_offline: (a) pfn=0x8000 frames=32768";
         let isolated = "prairie_isolation: (a <- b) failed=0";
         let (pfn, frames) = (Pfn(0x8000), 32_768);
-        let begun = ProbeReading::Offline { pfn, frames };
+        let begun = ProbeReading::Offline { pfn };
         assert_eq!(
             readings(&[
                 offline,
@@ -456,7 +451,7 @@ mod tests {
         );
         let failed =
             ["prairie_isolation: (a <- b) failed=-16", "prairie_offlined: (a <- b) failed=-16"];
-        let stays = ProbeReading::Stays { pfn };
+        let stays = ProbeReading::Stays;
         assert_eq!(readings(&[offline, failed[0], failed[1]]), [begun, stays]);
     }
 

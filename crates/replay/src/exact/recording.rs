@@ -212,8 +212,7 @@ impl Recording {
 
     /// Puts a refill back that was not traced, before the first snapshot.
     fn put_lost_back(&mut self) {
-        let first = |act: &Act| act.action == Action::Snapshot(0, Edge::Begin);
-        let Some(end) = self.acts.iter().position(first) else { return };
+        let end = self.first_snapshot();
         let adaptive = self.version >= ADAPTIVE_LISTS.since;
         self.put_back = lost::put_back(&mut self.acts, end, &self.layout, adaptive);
         self.reclaim = self.reclaim.map(|act| act + self.put_back as usize);
@@ -298,7 +297,7 @@ impl Recording {
                     | ProbeReading::Offline { .. }
                     | ProbeReading::Closed { .. }
                     | ProbeReading::Removed { .. }
-                    | ProbeReading::Stays { .. } => return,
+                    | ProbeReading::Stays => return,
                     ProbeReading::Retyped { pfn, migrate_type, moves: false } => {
                         (pfn, Order::BASE, Action::Retyped(migrate_type))
                     }

@@ -65,9 +65,10 @@ run() {
             --file vm/offload/postgresql.conf --program mkfs.ext4 --pmem 3G --module ext4"
         ;;
     esac
+    case $2 in *us) needs="$needs --module null_blk" ;; esac
     # shellcheck disable=SC2086 # options
     vm/run --kernel 6.12 --counted --memory 4G --pmem 2G --module nfit --module nd_pmem --module lz4 \
-        --module null_blk $needs --timeout 9000 --file "$work/bin:bin" --program "$work/bin/prairie" \
+        $needs --timeout 9000 --file "$work/bin:bin" --program "$work/bin/prairie" \
         --file vm/offload/common.sh --file vm/offload/agents.sh --file vm/offload/service.toml \
         --out "$work/$name" vm/offload/service.sh "$1" "$3" \
         "AGENT=$2" "SECONDS=$length" "SHIFT=$shift" || echo "$name: ended with $?" >&2

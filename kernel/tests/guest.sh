@@ -82,7 +82,7 @@ complaint='BUG: |WARNING: (CPU|possible|suspicious)|Bad page|INFO: (possible|tas
 check_log() {
     complaints=$(dmesg | grep -cE "$complaint" || true)
     [ "$complaints" -eq 0 ] || dmesg | grep -A 30 -E "$complaint" | head -60
-    check "complaints in the kernel log" "$complaints" -eq 0
+    check "warnings in the kernel log" "$complaints" -eq 0
 }
 
 boots() {
@@ -118,7 +118,7 @@ confines() {
     cat /disk/file >/dev/null
     check "pages of users below the border" "$(users_below)" -le 2048
     wait
-    check "victims" "$(vmstat oom_kill)" -eq 0
+    check "OOM kills" "$(vmstat oom_kill)" -eq 0
 }
 
 # What was freed last is first on the lists, and after a burst, or after all movable memory was in
@@ -174,9 +174,9 @@ grows() {
     until grep -q pipes_ms /tmp/values; do sleep 1; done
     top=$(border)
     cat /tmp/values $node/counters
-    check "pages that the border went up" $((top - start)) -ge 60000
+    check "pages by which the border rose" $((top - start)) -ge 60000
     check "requests that waited" "$(counter waits)" -ge 1
-    check "victims" "$(vmstat oom_kill)" -eq 0
+    check "OOM kills" "$(vmstat oom_kill)" -eq 0
     check "direct reclaims for unmovable requests" $(($(vmstat allocstall_normal) + $(vmstat allocstall_dma32))) -le 20
     check "microseconds stalled, unmovable" "$(total unmovable)" -gt 0
     check "pages that kswapd reclaimed" "$(($(vmstat pgsteal_kswapd) - stolen))" -le 2000
@@ -200,7 +200,7 @@ returns() {
     done
     cat $node/counters
     "$load" near "$(border)"
-    check "percent of the growth that came back in $second s" $(((top - $(border)) * 100 / (top - start))) -ge 90
+    check "percent of the growth returned within $second s" $(((top - $(border)) * 100 / (top - start))) -ge 90
 }
 
 # More is pinned than there is room for below.
@@ -215,7 +215,7 @@ pins() {
     check "result of pinning 200 MiB" "$(value pins_result)" -eq 0
     check "waits for room" "$(counter pin_waits)" -ge 1
     check "MiB that the region grew" "$grown" -le 300
-    check "victims" "$(vmstat oom_kill)" -eq 0
+    check "OOM kills" "$(vmstat oom_kill)" -eq 0
 }
 
 # Gigantic pages lie above the border.
@@ -258,7 +258,7 @@ presses() {
     kill $writer
     check "microseconds stalled, unmovable" "$(total unmovable)" -gt "$before"
     check "direct reclaims for unmovable requests" "$(($(vmstat allocstall_normal) + $(vmstat allocstall_dma32)))" -gt 0
-    check "victims" "$(vmstat oom_kill)" -eq 0
+    check "OOM kills" "$(vmstat oom_kill)" -eq 0
 }
 
 # Free memory full of holes: a huge page needs compaction. A request ends at its first failure, which is
@@ -312,14 +312,14 @@ fills() {
     got=$(cat /proc/sys/vm/nr_hugepages)
     grep -E '^(compact_(stall|fail|success)|allocstall_movable)' /proc/vmstat
     grep -E '^(compactions_skipped|retries)' $node/counters
-    check "percent of the $could 2 MiB pages that free memory and page cache would make" $((got * 100 / could)) -ge 95
+    check "percent of the $could 2 MiB pages that fit into free memory and page cache" $((got * 100 / could)) -ge 95
     echo 0 >/proc/sys/vm/nr_hugepages
     "$load" odd $(($(cat $node/movable_kb) / 1024 - 100)) 1000000 >/tmp/odd &
     until grep -qs odd_mib /tmp/odd; do sleep 1; done
     echo 200 >/proc/sys/vm/nr_hugepages
     grep -E '^(compactions_skipped|retries)' $node/counters
     check "2 MiB pages from odd free frames" "$(cat /proc/sys/vm/nr_hugepages)" -ge 190
-    check "victims" "$(vmstat oom_kill)" -eq 0
+    check "OOM kills" "$(vmstat oom_kill)" -eq 0
 }
 
 # Reclaim wakes the resizer at once, long before its own look once a second. Only reclaim that begins
@@ -351,9 +351,9 @@ wakes() {
     echo 0 >$events/events/enable
     cat /tmp/values
     grep allocstall_movable /proc/vmstat
-    check "times that reclaim began beside an idle resizer" "$(value reclaims)" -ge 3
+    check "times that reclaim began while the resizer was idle" "$(value reclaims)" -ge 3
     # One period of the resizer and some. Without the hook 62: only the first look after an idle time is late.
-    check "percent of them after which the resizer looked within 150 ms" "$(value soon | cut -d. -f1)" -ge 90
+    check "percent of them that the resizer noticed within 150 ms" "$(value soon | cut -d. -f1)" -ge 90
 }
 
 # The border to and fro, beside all that looks for pages by their number.
@@ -391,8 +391,8 @@ oscillates() {
     [ "${3:-}" != quiet ] || { wait; until ! pidof cat load >/dev/null; do sleep 1; done; "$load" scan 1 >/tmp/values; }
     cat $node/counters /tmp/values
     # Without memory the kernel kills some of these, and sleep as well.
-    check "seconds" "$lasted" -ge "$seconds"
-    check "loops at the end" "$loops" -eq 3
+    check "seconds that it lasted" "$lasted" -ge "$seconds"
+    check "loads that still run at the end" "$loops" -eq 3
     check "moves" $(moves) -ge "$seconds"
     check "unmovable frames above the border" "$(value scan_strays)" -eq 0
     check_log
@@ -475,7 +475,7 @@ rescues() {
         check "zones that lend after it" "$(lending)" -eq 0
     done
     cat $node/counters
-    check "victims" "$(vmstat oom_kill)" -eq 0
+    check "OOM kills" "$(vmstat oom_kill)" -eq 0
     check "rescues by the OOM notifier" "$(counter oom_rescues)" -ge 2
 }
 
@@ -568,8 +568,8 @@ hibernates() {
     sleep 5
     echo test_resume >/sys/power/disk
     echo disk >/sys/power/state
-    check "status of disk" $? -eq 1
-    check "lines of the log that say so" "$(dmesg | grep -c 'contiguitas: hibernation is refused')" -eq 1
+    check "status of the hibernation" $? -eq 1
+    check "refusals in the kernel log" "$(dmesg | grep -c 'contiguitas: hibernation is refused')" -eq 1
     moves=$(moves)
     sleep 10
     check "moves after it" $(($(moves) - moves)) -ge 10
@@ -654,7 +654,7 @@ observes() {
     exported=$(awk '/^prairie_contiguitas_moved_pageblocks_total/ && /"grow"/ { printf "%.0f", $NF }' /out/metrics)
     check "pageblocks grown exported" "$exported" -eq "$(counter pageblocks_grown)"
     prairie top --once >/out/top.txt
-    check "lines of top about the border" "$(grep -ic border /out/top.txt)" -ge 1
+    check "lines of prairie top about the border" "$(grep -ic border /out/top.txt)" -ge 1
     prairie lab explain /out/border.txt --json >/out/decisions.json
     prairie lab explain /out/border.txt --picture /out/border.svg >/out/border.out
     check "decisions to grow in the tracepoints" "$(grep -c '"action": "grow"' /out/decisions.json)" -ge 1
@@ -665,8 +665,8 @@ observes() {
     prairie log show /out/log --json >/out/log.json
     logged=$(number /out/log.json '"border_grown_pageblocks"')
     check "pageblocks grown in the first row of the log" "$logged" -eq "$grown"
-    check "pages that the border went up" $((highest - lowest)) -ge 60000
-    check "victims" "$(vmstat oom_kill)" -eq 0
+    check "pages by which the border rose" $((highest - lowest)) -ge 60000
+    check "OOM kills" "$(vmstat oom_kill)" -eq 0
 }
 
 # Pages that requests for the other node took on node 0.
@@ -688,7 +688,7 @@ nodes() {
     echo "MiB that requests for node 1 took on node 0: $strayed"
     check "MiB that node 1 grew" $((($(cat $sys/node1/unmovable_kb) ${grown##* }) / 1024)) -ge 100
     first=${grown% *}
-    check "MiB that node 0 grew beyond those" $((($(cat $sys/node0/unmovable_kb) $first) / 1024 - strayed)) -le 20
+    check "MiB that node 0 grew beyond what node 1 took" $((($(cat $sys/node0/unmovable_kb) $first) / 1024 - strayed)) -le 20
     for number in 0 1; do
         cat $sys/node$number/unmovable_kb >$sys/node$number/floor_kb
         cat $sys/node$number/unmovable_kb >$sys/node$number/ceiling_kb
@@ -699,7 +699,7 @@ nodes() {
     "$load" owners "$(border)" $last_frame >/tmp/values
     grep -v '^owned' /tmp/values
     check "unmovable blocks above the border of node 1" "$(value owned_above)" -eq 0
-    check "victims" "$(vmstat oom_kill)" -eq 0
+    check "OOM kills" "$(vmstat oom_kill)" -eq 0
 }
 
 # Disabled on the command line, there is no border.

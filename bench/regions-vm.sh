@@ -4,8 +4,8 @@
 #
 # Prints table documents for `experiments` on standard output: the mixed load, and pipes at several
 # rates, and with LOADS=rest what the daemon uses while nothing happens. LOADS=day runs the load of a
-# day and prints nothing: `regions_day FOLDER` does. LOADS=kinds leaves its results in FOLDER for
-# `kernel/measure`. RUNS lists pairs KERNEL/AGENT; without it, each of
+# day and prints nothing: `regions_day FOLDER` does. LOADS=kinds and LOADS=compile (a build of Linux) leave
+# their results in FOLDER for `kernel/measure`. RUNS lists pairs KERNEL/AGENT; without it, each of
 # VM_KERNELS runs with each of AGENTS. LOADS, RATES (MiB/s, or full), and HOURS select loads;
 # SECONDS_EACH sets how long the mixed load lasts. ROUNDS (3) repeats the mixed load and the pipes,
 # agents in turn; rounds differ in when parts of the load begin. TABLE names the table of the mixed
@@ -34,7 +34,8 @@ strip -o "$folder/bin/kernel_load" "${KERNEL_LOAD:-$target/release/kernel_load}"
 cpus=${CPUS:-1} time="one emulated CPU, counted time" clock=--counted
 [ "$cpus" -eq 1 ] || time="$cpus emulated CPUs, time of the host" clock="--cpus $cpus"
 
-# guest NAME KERNEL AGENT SCRIPT ARGUMENT...: one run in a machine of its own; $folder/NAME/result.
+# guest NAME KERNEL AGENT SCRIPT ARGUMENT...: one run in a machine of its own; $folder/NAME/result. $host has
+# more options of vm/run.
 guest() {
     out=$folder/$1 image=${STOCK_KERNEL:-$2} memory="--memory 4G" append=
     case $3 in
@@ -48,7 +49,7 @@ guest() {
     shift 3
     [ ! -s "$out/result" ] || return 0
     # shellcheck disable=SC2086 # lists of words
-    nice vm/run --kernel "$image" $clock $memory --low 256M --pmem 4G --timeout 6000 $append \
+    nice vm/run --kernel "$image" $clock $memory --low 256M --pmem 4G --timeout 6000 $append ${host:-} \
         --module ext4 --module nfit --module nd_pmem --program mke2fs --program "$folder/bin/prairie" --file "$folder/bin:bin" \
         --file vm/regions/common.sh --file vm/regions/agent.sh --file vm/regions/mixed-load.sh --file "$folder/measured.toml" \
         --file vm/regions/naive.sh --out "$out" "$@" >&2 || echo "$out: the guest ended with $?" >&2
@@ -76,6 +77,16 @@ for round in $rounds; do
         done
     done
 done
+# What a guest builds Linux with.
+builder=
+if chosen compile; then
+    tree=$(kernel/build 6.12 --stock)/..
+    [ -f "$folder/tree.img" ] || bench/kernel-tree.sh "$folder/tree.img" "$tree" >&2
+    builder="--pmem $folder/tree.img --program $tree/tools/objtool/objtool"
+    for program in make gcc as ld ar nm objcopy objdump "$(cc -print-prog-name=cc1)"; do
+        builder="$builder --program $program"
+    done
+fi
 mixed= pipes= rest=
 for run in $RUNS; do
     kernel=${run%/*} agent=${run##*/}
@@ -91,6 +102,10 @@ for run in $RUNS; do
         cells="seconds own_cpu_ppm/10000 cpu_ppm/10000 samples glances blocks_read rss_kib/1024"
         rest="$rest${rest:+, }[\"$kernel\", $(row "rest-$kernel-$agent" "agent $cells")]"
     fi
+    ! chosen compile || for round in $rounds; do
+        host=$builder guest "compile-$kernel-$agent-$round" "$kernel" "$agent" \
+            vm/regions/compile.sh "$agent" "$round" "${SECONDS_EACH:-120}" || true
+    done
     ! chosen kinds || guest "kinds-$kernel-$agent" "$kernel" "$agent" vm/regions/kinds.sh "$agent" || true
     ! chosen day || guest "day-$kernel-$agent" "$kernel" "$agent" vm/regions/day.sh "$agent" "${HOURS:-6}" || true
 done

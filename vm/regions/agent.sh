@@ -33,9 +33,10 @@ agent_cost() {
 }
 # later PARTS: waits up to a second, another time in each round: counted runs repeat otherwise.
 later() { usleep $(($1 * $round * 90901 % 1000000)); }
-# make_disk ARGUMENT...: ext4 in /disk, on persistent memory where the kernel has a driver for it.
+# make_disk ARGUMENT...: ext4 in /disk, on persistent memory ($empty, or the first) where the kernel has a
+# driver for it.
 make_disk() {
-    device=/dev/pmem0
+    device=${empty:-/dev/pmem0}
     [ -e $device ] || device=/dev/vdc
     echo never >/sys/kernel/mm/transparent_hugepage/enabled
     format -q -t ext4 "$@" $device && mkdir /disk && mount -t ext4 $device /disk || complain "no disk"
@@ -77,3 +78,28 @@ gigantic() {
 }
 # format ARGUMENT...: the host's mke2fs; busybox has one of that name that knows no ext4.
 format() { for each in /usr/sbin/mke2fs /sbin/mke2fs; do [ ! -x $each ] || { $each "$@"; return; }; done; }
+# passed: seconds since the load began, at $start.
+passed() { echo $(($(seconds) - start)); }
+# sample_for SECONDS: a sample every ten seconds until the load has lasted so long.
+sample_for() {
+    while [ $(passed) -lt $1 ]; do
+        sleep 10
+        echo "at=$(passed) $(/in/bin/kernel_load areas) movable=$(movable) $(region) stalls=$(kernel_stalls)" \
+            "psi_us=$(($(psi) - psi_before)) oom=$(count oom_kill)" >>$OUT/samples
+    done
+}
+anonymous_mib() { awk '/^AnonPages/ { print int($2 / 1024) }' /proc/meminfo; }
+# judge AGENT: words of the huge pages of 2 MiB that are available beside 700 MiB of anonymous memory
+# and once it is gone, and of those of 1 GiB once page cache is dropped, too. The load has ended: whether
+# its own anonymous memory, which comes and goes, met the count would be chance.
+judge() {
+    /in/bin/kernel_load anon 700 3600 >/dev/null &
+    anonymous=$!
+    until_true 30 eval '[ $(anonymous_mib) -ge 700 ]' || complain "no anonymous memory"
+    pages=$(huge_pages)
+    kill $anonymous
+    wait $anonymous
+    after=$(huge_pages)
+    gigantic_after_load $1 >$OUT/gigantic
+    echo "hugetlb_2m=$pages after_2m=$after hugetlb_1g=$(cat $OUT/gigantic)"
+}

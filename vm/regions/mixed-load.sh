@@ -1,6 +1,5 @@
 # The mixed load, in the guest. To be sourced after common.sh and agent.sh, with $round.
 
-passed() { echo $(($(seconds) - start)); }
 # fill_cache: the page cache that the load meets.
 fill_cache() { dd if=/dev/zero of=/disk/first bs=1M count=1900 2>/dev/null; }
 # start_mixed_load SECONDS: page cache, small files, processes, anonymous memory that comes and goes,

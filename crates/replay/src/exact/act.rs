@@ -112,8 +112,8 @@ pub enum Action {
         frames: u32,
         /// The node they were asked of, where the record says so.
         node: Option<u16>,
-        /// Whether it returns now, after other threads ran: if nothing on the list could be its
-        /// frames when it began, it was preempted before it took them.
+        /// Whether it returns now, after other threads ran or on another CPU: if nothing on the list
+        /// could be its frames when it began, it was preempted before it took them.
         returns: bool,
     },
     /// The statistics of a CPU and a zone were updated, of an act that names no block; the reading

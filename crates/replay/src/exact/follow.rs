@@ -151,8 +151,6 @@ struct Bulk {
 struct Cpu {
     refill: Option<Refill>,
     bulk: Option<Bulk>,
-    /// Threads whose last bulk allocation found nothing that it may have taken, and its frames.
-    unmet_bulks: HashMap<i32, u32>,
     /// The last allocation of several frames, and what of it went back since.
     exact: Option<(Frame, Order)>,
     last_alloc: usize,
@@ -198,6 +196,8 @@ struct Follow<'a> {
     /// Types of pageblocks looked up by frees of lists of frames.
     prepared: HashMap<Frame, MigrateType>,
     cpus: Vec<Cpu>,
+    /// Threads whose last bulk allocation found nothing that it may have taken, and its frames.
+    unmet_bulks: HashMap<i32, u32>,
     /// Blocks on their way past the per-CPU lists, by first frame.
     direct: HashMap<Frame, Direct>,
     /// The last allocation of the same thread, begun or logged, before each act. What an interrupt
@@ -290,6 +290,7 @@ fn follow_once(
         entered: vec![(NEVER, MigrateType::Unmovable); frames],
         prepared: HashMap::new(),
         cpus: vec![Cpu::default(); recording.cpus.into()],
+        unmet_bulks: HashMap::new(),
         direct: HashMap::new(),
         before_by_thread: before_by_thread(&recording.acts),
         captures: captured::captures(&recording.acts, frames),
@@ -376,7 +377,7 @@ impl Follow<'_> {
         }
         match act.action {
             Action::Bulk { migrate_type, frames, node, returns } => {
-                let unmet = self.cpus[usize::from(act.cpu)].unmet_bulks.remove(&act.thread);
+                let unmet = self.unmet_bulks.remove(&act.thread);
                 let again = unmet.filter(|_| returns);
                 if !returns || again.is_some() {
                     self.result.odd.bulk_missing -= u64::from(again.unwrap_or(0));

@@ -150,7 +150,8 @@ impl Told {
 
     /// An allocation in bulk returns with `frames`, some of which have an event of their own. If other
     /// threads ran on its CPU meanwhile, or an interrupt freed in the thread's name, it may have taken
-    /// them only now.
+    /// them only now. So it may if it moved from another CPU: it takes them from the lists of the CPU
+    /// that it runs on when it locks them (`pcp_spin_trylock`).
     fn bulked(&mut self, (mark, from): (usize, usize), place: (u16, i32), frames: u32) {
         let meanwhile = &self.events[from..];
         let named = reported_allocations(meanwhile, place.1);
@@ -167,7 +168,7 @@ impl Told {
         };
         *taken = frames.saturating_sub(named);
         let (migrate_type, frames, node) = (*migrate_type, *taken, *node);
-        if preempted && *begun_on == place {
+        if preempted || *begun_on != place {
             let bulk = Action::Bulk { migrate_type, frames, node, returns: true };
             self.mark(Mark::Aside(place, bulk));
         }
@@ -228,16 +229,21 @@ mod tests {
     use super::*;
     use prairie_frames::MigrateType;
 
-    /// Marks of an allocation in bulk of thread 7 that returns, by the event that came meanwhile.
-    fn returns_after(pid: i32, what: EventKind) -> usize {
+    /// Marks of an allocation in bulk of thread 7 that returns on a CPU after it began on CPU 0, by the
+    /// event that came meanwhile.
+    fn returns_after(cpu: u16, pid: i32, what: EventKind) -> usize {
         let (mut told, mut open) = (Told::default(), Open::default());
         let migrate_type = MigrateType::Unmovable;
         let begins = ProbeReading::Bulk { migrate_type, frames: 4, node: None };
         told.probe(&mut open, (0, 7), begins);
         told.events.push(Event { time_ns: 0, pid, cpu: 0, what });
-        told.probe(&mut open, (0, 7), ProbeReading::Bulked { frames: 4 });
+        let place = (cpu, 7);
+        told.probe(&mut open, place, ProbeReading::Bulked { frames: 4 });
         let returns = |(_, mark): &&(usize, Mark)| {
-            matches!(mark, Mark::Aside(_, Action::Bulk { returns: true, frames: 4, .. }))
+            let Mark::Aside(on, Action::Bulk { returns: true, frames: 4, .. }) = mark else {
+                return false;
+            };
+            *on == place
         };
         told.marks.iter().filter(returns).count()
     }
@@ -247,7 +253,13 @@ mod tests {
         let (pfn, order) = (Pfn(1), Order::BASE);
         let locked = EventKind::ZoneLocked { pfn, order, migrate_type: MigrateType::Unmovable };
         let free = EventKind::Free { pfn, order };
-        assert_eq!([returns_after(7, locked), returns_after(8, locked)], [0, 1]);
-        assert_eq!(returns_after(7, free), 1);
+        assert_eq!([returns_after(0, 7, locked), returns_after(0, 8, locked)], [0, 1]);
+        assert_eq!(returns_after(0, 7, free), 1);
+    }
+
+    #[test]
+    fn a_thread_can_move_to_another_cpu_before_it_takes_frames_in_bulk() {
+        let (pfn, order) = (Pfn(1), Order::BASE);
+        assert_eq!(returns_after(1, 8, EventKind::Free { pfn, order }), 1);
     }
 }

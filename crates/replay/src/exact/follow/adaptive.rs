@@ -22,7 +22,7 @@ impl Follow<'_> {
         let zone = self.zone_of_bulk(index, act, migrate_type, node);
         let Some(zone) = zone else {
             self.result.odd.bulk_missing += u64::from(frames);
-            self.cpus[usize::from(act.cpu)].unmet_bulks.insert(act.thread, frames);
+            self.unmet_bulks.insert(act.thread, frames);
             return;
         };
         let bulk = Bulk { migrate_type, zone, left: frames };

@@ -213,27 +213,36 @@ fn a_frame_that_is_freed_again_was_not_freed_past_a_list() {
     }
 }
 
+/// A thread begins an allocation in bulk of two frames on a CPU, or returns.
+fn bulk_of(cpu: u16, thread: i32, returns: bool) -> Act {
+    let bulk = Action::Bulk { migrate_type: TYPE, frames: 2, node: None, returns };
+    Act { cpu, thread, ..Act::aside(bulk, 0) }
+}
+
 /// Thread 5 begins an allocation in bulk on CPU 0, where another thread takes what is on the list, and
 /// returns on CPU 1, from whose list it took two frames. They are freed later.
 #[test]
 fn an_allocation_in_bulk_can_move_to_another_cpu() {
-    let bulk = |cpu, returns| {
-        let bulk = Action::Bulk { migrate_type: TYPE, frames: 2, node: None, returns };
-        Act { cpu, thread: 5, ..Act::aside(bulk, 0) }
-    };
     let mut acts: Vec<Act> = refill(0, 0..4).chain([alloc(0, 0)]).collect();
-    acts.extend(refill(1, 4..8).chain([alloc(1, 4)]));
-    acts.extend([
-        bulk(0, false),
-        alloc(0, 1),
-        alloc(0, 2),
-        alloc(0, 3),
-        bulk(1, true),
-        alloc(1, 7),
-    ]);
+    acts.extend(refill(1, 4..8).chain([alloc(1, 4), bulk_of(0, 5, false)]));
+    acts.extend([alloc(0, 1), alloc(0, 2), alloc(0, 3), bulk_of(1, 5, true), alloc(1, 7)]);
     acts.extend([5, 6].map(|frame| act(1, 1, Action::Free, frame)));
     acts.extend([alloc(1, 6), alloc(1, 5)]);
     let fidelity = compare(&recording(1, 4, acts, KernelVersion::new(7, 3)));
+    assert_eq!(fidelity.odd, Inconsistencies::default());
+    assert_exact(&fidelity, 8);
+}
+
+/// Thread 5 begins an allocation in bulk, and thread 6 preempts it, with one of its own. It takes the
+/// first two frames, and two more one by one. Then thread 5 takes its frames.
+#[test]
+fn an_allocation_in_bulk_can_preempt_another() {
+    let mut acts: Vec<Act> = refill(0, 0..8).chain([alloc(0, 0)]).collect();
+    acts.extend([bulk_of(0, 5, false), bulk_of(0, 6, false), alloc(0, 3), alloc(0, 4)]);
+    acts.extend([bulk_of(0, 5, true), alloc(0, 7)]);
+    acts.extend([6, 5, 2, 1].map(|frame| act(0, 1, Action::Free, frame)));
+    acts.extend([1, 2, 5, 6].map(|frame| alloc(0, frame)));
+    let fidelity = compare(&recording(1, 8, acts, KernelVersion::new(7, 3)));
     assert_eq!(fidelity.odd, Inconsistencies::default());
     assert_exact(&fidelity, 8);
 }

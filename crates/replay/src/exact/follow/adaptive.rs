@@ -22,12 +22,34 @@ impl Follow<'_> {
         let zone = self.zone_of_bulk(index, act, migrate_type, node);
         let Some(zone) = zone else {
             self.result.odd.bulk_missing += u64::from(frames);
-            self.unmet_bulks.insert(act.thread, frames);
+            let unmet = self.preempted_bulk(index, act).unwrap_or(act.thread);
+            self.unmet_bulks.insert(unmet, frames);
             return;
         };
         let bulk = Bulk { migrate_type, zone, left: frames };
         self.cpus[usize::from(act.cpu)].bulk = Some(bulk);
         self.bulk_from_lists(act.cpu, Moment::at(index));
+    }
+
+    /// The thread that a bulk allocation preempted in one like it, before that took its frames: they went
+    /// to the second one, which finds nothing else and is not preempted. The first takes others when it
+    /// returns.
+    fn preempted_bulk(&self, index: usize, act: &Act) -> Option<i32> {
+        let acts = &self.recording.acts;
+        let returns = |index: usize| {
+            let own = |later: &&Act| {
+                later.thread == acts[index].thread && matches!(later.action, Action::Bulk { .. })
+            };
+            let later = acts[index + 1..].iter().find(own).map(|later| later.action);
+            matches!(later, Some(Action::Bulk { returns: true, .. }))
+        };
+        // Nothing came to the lists or left them in between.
+        let before = (0..index).rev().filter(|&at| acts[at].cpu == act.cpu);
+        let mut idle =
+            before.take_while(|&at| acts[at].frame == Frame::NONE || acts[at].is_aside());
+        let first = idle.find(|&at| acts[at].action == act.action && returns(at))?;
+        (!returns(index) && !self.unmet_bulks.contains_key(&acts[first].thread))
+            .then_some(acts[first].thread)
     }
 
     /// The zone that an allocation in bulk takes from, if any has what it asks for.

@@ -247,6 +247,29 @@ fn an_allocation_in_bulk_can_preempt_another() {
     assert_exact(&fidelity, 8);
 }
 
+/// Thread 5 begins an allocation in bulk on CPU 0, and returns on CPU 1, from whose list it took two frames:
+/// later an allocation gets what was behind them. What CPU 0 has, thread 6 takes in bulk.
+#[test]
+fn an_allocation_in_bulk_can_leave_frames_to_a_later_one() {
+    for told in [false, true] {
+        let free = |cpu, frame| {
+            let listed = told.then(|| act(cpu, 1, Action::Listed, frame));
+            [act(cpu, 1, Action::Free, frame)].into_iter().chain(listed)
+        };
+        let mut acts: Vec<Act> = free(0, 2048).chain(free(0, 2049)).collect();
+        acts.extend((2056..2060).flat_map(|frame| free(1, frame)).chain([alloc(1, 2059)]));
+        acts.extend([bulk_of(0, 5, false), bulk_of(1, 5, true), bulk_of(0, 6, false)]);
+        acts.extend(refill(0, 0..4).chain([alloc(0, 0), alloc(1, 2056)]));
+        acts.extend([2048, 2049].into_iter().flat_map(|frame| free(0, frame)));
+        acts.extend([2057, 2058].into_iter().flat_map(|frame| free(1, frame)));
+        acts.extend([alloc(1, 2058), alloc(1, 2057), alloc(0, 2049)]);
+        let recording = recording(1, 4, acts, KernelVersion::new(7, 3));
+        let fidelity = compare(&Recording { lists_from: told.then_some(0), ..recording });
+        assert_eq!(fidelity.odd, Inconsistencies::default());
+        assert_exact(&fidelity, 6);
+    }
+}
+
 /// Threads 1 and 2 are preempted before they log the blocks that they took. Thread 3 frees two blocks,
 /// and takes one of them.
 #[test]

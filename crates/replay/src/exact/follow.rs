@@ -4,6 +4,7 @@
 
 mod adaptive;
 mod ahead;
+mod bulk;
 mod captured;
 mod compacted;
 mod given;
@@ -169,6 +170,17 @@ struct Drains {
     left: i64,
 }
 
+/// What a run finds out too late to follow it so.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct FoundLate {
+    /// Frees that went past the per-CPU list.
+    past_list: HashSet<usize>,
+    /// High marks that were lowered unseen.
+    lowered: Vec<Lowered>,
+    /// Allocations in bulk that took their frames only as they returned, by the act that begins them.
+    postponed: HashSet<usize>,
+}
+
 struct Follow<'a> {
     recording: &'a Recording,
     machine: Machine,
@@ -218,12 +230,10 @@ struct Follow<'a> {
     /// By zone and CPU: how often what is freed at once has doubled (`free_factor`).
     factors: Vec<Vec<u32>>,
     handed_over: usize,
-    /// Frees that went past the per-CPU list, found out too late to follow them so.
-    past_list: &'a HashSet<usize>,
-    found_past_list: Vec<usize>,
-    /// High marks that were lowered unseen, found out too late to follow them so.
-    lowered: &'a [Lowered],
-    found_lowered: Vec<Lowered>,
+    /// What earlier runs found out too late.
+    known: &'a FoundLate,
+    /// What this one does.
+    found: FoundLate,
     /// By zone and CPU: high marks until the first reading of the lists.
     marks: Vec<Vec<Option<Vec<Mark>>>>,
     /// Fallbacks in the record so far.
@@ -247,17 +257,17 @@ pub fn follow(
     config: Config,
     scored: Range<usize>,
 ) -> TraceDriven {
-    let (mut past_list, mut lowered) = (interrupts::frees(recording), Vec::new());
+    let mut known = FoundLate { past_list: interrupts::frees(recording), ..FoundLate::default() };
     for _ in 1..RUNS {
-        let known = (&past_list, &*lowered);
-        let (followed, (found, marks)) = follow_once(recording, opening, config, &scored, known);
-        if found.is_empty() && marks.is_empty() {
+        let (followed, found) = follow_once(recording, opening, config, &scored, &known);
+        if found == FoundLate::default() {
             return followed;
         }
-        past_list.extend(found);
-        lowered.extend(marks);
+        known.past_list.extend(found.past_list);
+        known.lowered.extend(found.lowered);
+        known.postponed.extend(found.postponed);
     }
-    follow_once(recording, opening, config, &scored, (&past_list, &lowered)).0
+    follow_once(recording, opening, config, &scored, &known).0
 }
 
 fn follow_once(
@@ -265,8 +275,8 @@ fn follow_once(
     opening: &Opening,
     config: Config,
     scored: &Range<usize>,
-    (past_list, lowered): (&HashSet<usize>, &[Lowered]),
-) -> (TraceDriven, (Vec<usize>, Vec<Lowered>)) {
+    known: &FoundLate,
+) -> (TraceDriven, FoundLate) {
     let machine = Machine::open(recording, config, opening);
     let frames = recording.layout.frames() as usize;
     let late = |act: &Act| act.action == Action::HandOver;
@@ -301,10 +311,8 @@ fn follow_once(
         counted: vec![vec![0; recording.cpus.into()]; recording.layout.zones().len()],
         factors: vec![vec![0; recording.cpus.into()]; recording.layout.zones().len()],
         handed_over: boot.iter().rposition(late).unwrap_or(0),
-        past_list,
-        found_past_list: Vec::new(),
-        lowered,
-        found_lowered: Vec::new(),
+        known,
+        found: FoundLate::default(),
         marks: vec![vec![unread; recording.cpus.into()]; recording.layout.zones().len()],
         recorded_fallbacks: 0,
         scored_from: scored.start,
@@ -355,7 +363,7 @@ fn before_by_thread(acts: &[Act]) -> Vec<u32> {
 
 impl Follow<'_> {
     /// Follows acts from the first on. Also returns what was found out too late.
-    fn run(mut self, acts: &[Act]) -> (TraceDriven, (Vec<usize>, Vec<Lowered>)) {
+    fn run(mut self, acts: &[Act]) -> (TraceDriven, FoundLate) {
         for (index, act) in acts.iter().enumerate() {
             self.lower_before(index);
             let marks = self.marks_before(index, act.cpu);
@@ -363,7 +371,7 @@ impl Follow<'_> {
             self.keep_changed(act.cpu, marks);
         }
         self.result.script.sort();
-        (self.result, (self.found_past_list, self.found_lowered))
+        (self.result, self.found)
     }
 
     fn act(&mut self, index: usize, act: &Act) {

@@ -73,7 +73,7 @@ impl Follow<'_> {
             )
         });
         from_free_lists
-            || self.past_list.contains(&index)
+            || self.known.past_list.contains(&index)
             || (!on_list && self.is_missed_past_lists(index, act))
     }
 

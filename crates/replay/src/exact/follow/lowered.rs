@@ -32,7 +32,9 @@ pub(super) struct Mark {
 impl Follow<'_> {
     /// Lowers the high marks that are known to have been lowered before an act.
     pub(super) fn lower_before(&mut self, index: usize) {
-        for &Lowered { zone, cpu, high, .. } in self.lowered.iter().filter(|it| it.act == index) {
+        for &Lowered { zone, cpu, high, .. } in
+            self.known.lowered.iter().filter(|it| it.act == index)
+        {
             let tuning = self.machine.linux.tuning(zone, cpu);
             self.machine.linux.set_tuning(zone, cpu, Tuning { high, ..tuning });
             self.result.script.add(Moment::before(index), Step::Lower { zone, cpu, high });
@@ -69,14 +71,14 @@ impl Follow<'_> {
     /// Finds out, from the first reading of a CPU's lists, when their high mark was lowered unseen.
     pub(super) fn find_lowered(&mut self, zone: usize, cpu: u16, high: u32) {
         let Some(marks) = self.marks[zone][usize::from(cpu)].take() else { return };
-        let known = self.lowered.iter().any(|it| (it.zone, it.cpu) == (zone, cpu));
+        let known = self.known.lowered.iter().any(|it| (it.zone, it.cpu) == (zone, cpu));
         let surplus = self.machine.linux.tuning(zone, cpu).high.saturating_sub(high);
         let mut fits = marks.into_iter().rev().filter(|mark| mark.high - mark.lowered == surplus);
         if surplus > 0
             && !known
             && let Some(Mark { act, lowered, .. }) = fits.next()
         {
-            self.found_lowered.push(Lowered { act, zone, cpu, high: lowered });
+            self.found.lowered.push(Lowered { act, zone, cpu, high: lowered });
         }
     }
 }

@@ -332,14 +332,16 @@ impl Follow<'_> {
                 }
             }
             Ahead::Unseen => {
+                let by_bulk = self.suspect_bulk(index, act, &ahead);
                 for frame in ahead {
-                    if self.was_freed_later(frame) {
-                        self.found_past_list.push(self.entered[frame.index()].0 as usize);
+                    if !by_bulk && self.was_freed_later(frame) {
+                        self.found.past_list.insert(self.entered[frame.index()].0 as usize);
                     }
                     self.take_silently(frame, Moment::before(index), false);
                 }
             }
             Ahead::Unexplained => {
+                self.suspect_bulk(index, act, &ahead);
                 let other = ahead.into_iter().filter(|&frame| !self.is_unseen(frame));
                 self.suspect(&other.collect::<Vec<_>>());
                 return head;

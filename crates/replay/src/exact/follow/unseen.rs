@@ -102,7 +102,7 @@ impl Follow<'_> {
             let (act, _) = self.entered[frame.index()];
             let larger = self.machine.table.order(*frame) > Order::BASE;
             if larger && self.next[act as usize] == NEVER {
-                self.found_past_list.push(act as usize);
+                self.found.past_list.insert(act as usize);
             }
         }
     }
@@ -155,7 +155,7 @@ impl Follow<'_> {
                 Some(last) if last == frame => return,
                 Some(last) if self.is_silent(last) => {
                     if self.was_freed_later(last) {
-                        self.found_past_list.push(self.entered[last.index()].0 as usize);
+                        self.found.past_list.insert(self.entered[last.index()].0 as usize);
                     }
                     let moment = self.latest(last, self.entered[last.index()].0 as usize);
                     self.take_silently(last, moment, false);

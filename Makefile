@@ -254,7 +254,7 @@ kernel-check: ## Apply the kernel's patches to both series, and compile its file
 	@kernel/build 6.12 --objects mm/contiguitas/
 
 kernel-test: build ## Build Contiguitas for Linux 6.12, boot it, and check what it promises (half an hour at first)
-	@scripts/need cargo cc qemu kernel
+	@scripts/need cargo cc qemu ovmf kernel
 	@kernel/test
 
 licences: ## Check the licences and sources of all dependencies (needs cargo-deny)

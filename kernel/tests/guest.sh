@@ -107,6 +107,17 @@ boots() {
     check_log
 }
 
+# Started by UEFI firmware, whose stub chooses where the kernel's image lies. Firmware keeps memory above
+# the border, too, so reserved frames tell nothing.
+efi() {
+    check "folder of UEFI firmware in /sys" "$(ls -d /sys/firmware/efi | wc -l)" -eq 1
+    last=$(sed -n 's/.*-\([0-9a-f]*\) : Kernel bss/\1/p' /proc/iomem)
+    check "page at which the kernel's image ends" $((0x$last / 4096)) -le "$(border)"
+    "$load" scan 2 >/tmp/values
+    check "unmovable frames above the border" "$(value scan_strays)" -eq 0
+    check_log
+}
+
 # With more movable memory in use than there is room for, none of it lies below the border, though
 # much is free there.
 confines() {

@@ -7,22 +7,31 @@
 #ifndef _LINUX_CONTIGUITAS_IMAGE_H
 #define _LINUX_CONTIGUITAS_IMAGE_H
 
+#include <linux/string.h>
+#include <linux/types.h>
+
 /*
  * The image ends below this address: chosen, what lies below the first border of a small node. It leaves
  * some hundred places of 2 MiB. The virtual address has its own randomization, which stays as it is.
  */
 #define CONTIGUITAS_IMAGE_END 0x10000000ULL
 
-/* limit: the end of the memory that randomization may use. */
-static inline u64 contiguitas_image_limit(u64 limit)
+/* Of the decompressor. */
+int cmdline_find_option(const char *option, char *buffer, int size);
+
+static inline bool contiguitas_keeps_image_low(void)
 {
 	char value[sizeof("off")];
 
-	if (!IS_ENABLED(CONFIG_CONTIGUITAS) || limit < CONTIGUITAS_IMAGE_END)
-		return limit;
-	if (cmdline_find_option("contiguitas", value, sizeof(value)) == strlen("off") && !strcmp(value, "off"))
-		return limit;
-	return CONTIGUITAS_IMAGE_END;
+	return IS_ENABLED(CONFIG_CONTIGUITAS) &&
+	       (cmdline_find_option("contiguitas", value, sizeof(value)) != strlen("off") ||
+		strcmp(value, "off"));
+}
+
+/* limit: the end of the memory that randomization may use. */
+static inline u64 contiguitas_image_limit(u64 limit)
+{
+	return limit > CONTIGUITAS_IMAGE_END && contiguitas_keeps_image_low() ? CONTIGUITAS_IMAGE_END : limit;
 }
 
 #endif

@@ -21,7 +21,7 @@ find "$work" -name '*.[oa]' ! -path "$work/scripts/*" ! -path '*/tools/*' -delet
 mkdir "$work/host"
 (cd "$built" && pwd -P) >"$work/host/folder"
 tar -c -C / --exclude=usr/include/c++ usr/include "$(dirname "$(cc -print-prog-name=cc1 | cut -c2-)")/include" | tar -x -C "$work/host"
-# Without rustc make would configure the kernel anew.
+# Without rustc make would configure the kernel again.
 sed -i '/^ifneq "$(RUSTC_VERSION_TEXT)"/,/^endif/d' "$work/include/config/auto.conf.cmd"
 PATH=$PATH:/sbin:/usr/sbin
 rm -f "$image"

@@ -7,17 +7,16 @@
 # day and prints nothing: `regions_day FOLDER` does. LOADS=kinds and LOADS=compile (a build of Linux) leave
 # their results in FOLDER for `kernel/measure`. RUNS lists pairs KERNEL/AGENT; without it, each of
 # VM_KERNELS runs with each of AGENTS. LOADS, RATES (MiB/s, or full), and HOURS select loads;
-# SECONDS_EACH sets how long the mixed load lasts. ROUNDS (3) repeats the mixed load and the pipes,
-# agents in turn; rounds differ in when parts of the load begin. TABLE names the table of the mixed
+# SECONDS_EACH sets how long the mixed load and the build last. ROUNDS (3) repeats them and the pipes,
+# agents in turn except for the build; rounds differ in when parts of the load begin. TABLE names the table of the mixed
 # load, PIPES that of the pipes. MAKE_ROOM sets the daemon's `make_room`. CPUS (1) is the number of
 # emulated CPUs.
 #
 # A run of which FOLDER has a result is not repeated; remove the folder to start again. PRAIRIE and
 # KERNEL_LOAD name binaries to use. Time is counted and disks are persistent memory, so runs repeat
 # whatever else the host does; each takes two to twenty minutes. On several CPUs time is the host's,
-# so rounds differ. STOCK_KERNEL and CONTIGUITAS_KERNEL
-# name folders that kernel/build printed: one to boot in place of Debian's kernels, and one for the
-# agent contiguitas.
+# so rounds differ. STOCK_KERNEL and CONTIGUITAS_KERNEL name folders that kernel/build printed: one to
+# boot in place of Debian's kernels, and one for the agent contiguitas.
 set -eu
 cd "$(dirname "$0")/.."
 folder=${1:?a folder for what the guests say}

@@ -24,13 +24,11 @@ sync
 later 3
 start=$(seconds)
 cd $sources
-make -j8 mm/ kernel/ fs/ lib/ >$OUT/make 2>&1 &
-build=$!
+timeout $lasts make -j8 mm/ kernel/ fs/ lib/ >$OUT/make 2>&1 &
 sample_for $lasts
 cost=$(agent_cost)
-is_gone $build && complain "the build ended: $(tail -n 1 $OUT/make)"
+grep -q Terminated $OUT/make || complain "the build ended: $(tail -n 1 $OUT/make)"
 objects=$(find mm kernel fs lib -name "*.o" | wc -l)
-kill $build
 until_true 30 eval '! pidof cc1 >/dev/null' || complain "the build does not end"
 cd /
 echo "agent=$agent $(tail -n 1 $OUT/samples) $(judge $agent) objects=$objects migrated=$(count pgmigrate_success) $cost $(region)" >$OUT/result

@@ -1,14 +1,13 @@
 #!/bin/sh
 # An ext4 image with the sources of Linux, configured and without objects, for guests that build it.
-# Usage: bench/kernel-tree.sh IMAGE [FOLDER]
-# FOLDER is one in which a kernel was built; otherwise kernel/build builds the stock one. Drivers, sound, and
-# documentation are left out, except what the configuration reads.
+# Usage: bench/kernel-tree.sh IMAGE FOLDER
+# FOLDER is one in which kernel/build built a kernel. Drivers, sound, and documentation are left out, except
+# what the configuration reads.
 set -eu
 case ${1-} in -h | --help) exec "$(dirname "$0")/../scripts/usage" "$0" ;; esac
 
-root=$(cd "$(dirname "$0")/.." && pwd)
-[ $# -ge 1 ] || { "$root/scripts/usage" "$0" >&2; exit 2; }
-image=$1 built=${2:-$("$root/kernel/build" 6.12 --stock)/..}
+[ $# -eq 2 ] || { "$(dirname "$0")/../scripts/usage" "$0" >&2; exit 2; }
+image=$1 built=$2
 [ -x "$built/tools/objtool/objtool" ] || { echo "prairie: bench/kernel-tree.sh: $built: no kernel was built here" >&2; exit 1; }
 work=$(mktemp -d "${TMPDIR:-/tmp}/prairie-tree.XXXXXX")
 trap 'rm -rf "$work"' EXIT

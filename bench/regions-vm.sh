@@ -8,7 +8,7 @@
 # their results in FOLDER for `kernel/measure`. RUNS lists pairs KERNEL/AGENT; without it, each of
 # VM_KERNELS runs with each of AGENTS. LOADS, RATES (MiB/s, or full), and HOURS select loads;
 # SECONDS_EACH sets how long the mixed load and the build last. ROUNDS (3) repeats them and the pipes,
-# agents in turn except for the build; rounds differ in when parts of the load begin. TABLE names the table of the mixed
+# agents in turn; rounds differ in when parts of the load begin. TABLE names the table of the mixed
 # load, PIPES that of the pipes. MAKE_ROOM sets the daemon's `make_room`. CPUS (1) is the number of
 # emulated CPUs.
 #
@@ -66,18 +66,6 @@ guest() {
     for agent in ${AGENTS:-stock daemon naive}; do RUNS="${RUNS:-} $kernel/$agent"; done
 done
 chosen() { case " ${LOADS:-mixed pipes} " in *" $1 "*) ;; *) return 1 ;; esac; }
-rounds=$(seq "${ROUNDS:-3}") rates=${RATES:-40 200 full}
-for round in $rounds; do
-    for run in $RUNS; do
-        kernel=${run%/*} agent=${run##*/}
-        ! chosen mixed || guest "mixed-$kernel-$agent-$round" "$kernel" "$agent" \
-            vm/regions/mixed.sh "$agent" "$round" "${SECONDS_EACH:-150}" || true
-        ! chosen pipes || for rate in $rates; do
-            guest "pipes$rate-$kernel-$agent-$round" "$kernel" "$agent" \
-                vm/regions/pipes.sh "$agent" "$round" "$rate" 1200 || true
-        done
-    done
-done
 # What a guest builds Linux with.
 builder=
 if chosen compile; then
@@ -88,6 +76,20 @@ if chosen compile; then
         builder="$builder --program $program"
     done
 fi
+rounds=$(seq "${ROUNDS:-3}") rates=${RATES:-40 200 full}
+for round in $rounds; do
+    for run in $RUNS; do
+        kernel=${run%/*} agent=${run##*/}
+        ! chosen mixed || guest "mixed-$kernel-$agent-$round" "$kernel" "$agent" \
+            vm/regions/mixed.sh "$agent" "$round" "${SECONDS_EACH:-150}" || true
+        ! chosen pipes || for rate in $rates; do
+            guest "pipes$rate-$kernel-$agent-$round" "$kernel" "$agent" \
+                vm/regions/pipes.sh "$agent" "$round" "$rate" 1200 || true
+        done
+        ! chosen compile || host=$builder guest "compile-$kernel-$agent-$round" "$kernel" "$agent" \
+            vm/regions/compile.sh "$agent" "$round" "${SECONDS_EACH:-120}" || true
+    done
+done
 mixed= pipes= rest=
 for run in $RUNS; do
     kernel=${run%/*} agent=${run##*/}
@@ -103,10 +105,6 @@ for run in $RUNS; do
         cells="seconds own_cpu_ppm/10000 cpu_ppm/10000 samples glances blocks_read rss_kib/1024"
         rest="$rest${rest:+, }[\"$kernel\", $(row "rest-$kernel-$agent" "agent $cells")]"
     fi
-    ! chosen compile || for round in $rounds; do
-        host=$builder guest "compile-$kernel-$agent-$round" "$kernel" "$agent" \
-            vm/regions/compile.sh "$agent" "$round" "${SECONDS_EACH:-120}" || true
-    done
     ! chosen kinds || guest "kinds-$kernel-$agent" "$kernel" "$agent" vm/regions/kinds.sh "$agent" || true
     ! chosen day || guest "day-$kernel-$agent" "$kernel" "$agent" vm/regions/day.sh "$agent" "${HOURS:-6}" || true
 done

@@ -100,6 +100,5 @@ judge() {
     kill $anonymous
     wait $anonymous
     after=$(huge_pages)
-    gigantic_after_load $1 >$OUT/gigantic
-    echo "hugetlb_2m=$pages after_2m=$after hugetlb_1g=$(cat $OUT/gigantic)"
+    echo "hugetlb_2m=$pages after_2m=$after hugetlb_1g=$(gigantic_after_load $1)"
 }

@@ -9,7 +9,7 @@ for each in /dev/pmem*; do
     mount -t ext4 $each /tree 2>/dev/null || empty=$each
 done
 # Make finds them where it found them when it built its own programs.
-sources=$(cat /tree/host/folder) || complain "no sources"
+sources=$(cat /tree/host/folder) || { complain "no sources"; exit 0; }
 mkdir -p $sources
 mount -o bind /tree $sources
 ln -s /tree/host/usr/include /usr/include

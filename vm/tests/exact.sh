@@ -57,7 +57,7 @@ hold() {
 for kernel in ${VM_KERNELS:-6.1 6.12 6.18 7.3}; do
     hold "$kernel" 1 999900 999000 999000
     # With more CPUs the order of events is not always the order of what happened. Too few boots of
-    # older kernels were simulated with two.
+    # 6.1 were simulated with two.
     case $kernel in
     6.1) hold "$kernel" 2 999000 0 0 ;;
     *) hold "$kernel" 2 999000 999000 990000 ;;

@@ -3,14 +3,14 @@
 # and memory that the kernel's auto-movable policy put online. Usage: bench/regions-vm.sh FOLDER
 #
 # Prints table documents for `experiments` on standard output: the mixed load, and pipes at several
-# rates, and with LOADS=rest what the daemon uses while nothing happens. LOADS=day runs the load of a
-# day and prints nothing: `regions_day FOLDER` does. LOADS=kinds and LOADS=compile (a build of Linux) leave
-# their results in FOLDER for `kernel/measure`. RUNS lists pairs KERNEL/AGENT; without it, each of
+# rates, with LOADS=kinds kinds of unmovable memory, and with LOADS=rest what the daemon uses while nothing
+# happens. LOADS=day runs the load of a day and prints nothing: `regions_day FOLDER` does. LOADS=compile (a
+# build of Linux) leaves its results in FOLDER for `kernel/measure`. RUNS lists pairs KERNEL/AGENT; without it, each of
 # VM_KERNELS runs with each of AGENTS. LOADS, RATES (MiB/s, or full), and HOURS select loads;
 # SECONDS_EACH sets how long the mixed load and the build last. ROUNDS (3) repeats them and the pipes,
 # agents in turn; rounds differ in when parts of the load begin. TABLE names the table of the mixed
 # load, PIPES that of the pipes. MAKE_ROOM sets the daemon's `make_room`. CPUS (1) is the number of
-# emulated CPUs.
+# emulated CPUs. BLOCKS=2G gives the machine 12 GiB in memory blocks of 2 GiB.
 #
 # A run of which FOLDER has a result is not repeated; remove the folder to start again. PRAIRIE and
 # KERNEL_LOAD name binaries to use. Time is counted and disks are persistent memory, so runs repeat
@@ -30,18 +30,24 @@ strip -o "$folder/bin/kernel_load" "${KERNEL_LOAD:-$target/release/kernel_load}"
     [ -z "${MAKE_ROOM:-}" ] || printf '\n[settings]\nmake_room = "%s"\n' "$MAKE_ROOM"
 } >"$folder/measured.toml"
 
+size="4 GiB, 256 MiB of it below 4 GiB" layout="--memory 4G --low 256M --pmem 4G"
+case ${BLOCKS:-128M} in
+128M) ;;
+2G) size="12 GiB, 2 GiB of it below 4 GiB, in memory blocks of 2 GiB" layout="--memory 12G --low 2G --high --pmem 12G" ;;
+*) echo "bench/regions-vm.sh: BLOCKS=$BLOCKS: expected 128M or 2G" >&2; exit 2 ;;
+esac
 cpus=${CPUS:-1} time="one emulated CPU, counted time" clock=--counted
 [ "$cpus" -eq 1 ] || time="$cpus emulated CPUs, time of the host" clock="--cpus $cpus"
 
 # guest NAME KERNEL AGENT SCRIPT ARGUMENT...: one run in a machine of its own; $folder/NAME/result. $host has
 # more options of vm/run.
 guest() {
-    out=$folder/$1 image=${STOCK_KERNEL:-$2} memory="--memory 4G" append=
+    out=$folder/$1 image=${STOCK_KERNEL:-$2} memory=$layout append=
     case $3 in
     contiguitas) image=${CONTIGUITAS_KERNEL:?a folder that kernel/build printed} ;;
     kernelcore) append="--append kernelcore=1G" ;;
     auto-movable)
-        memory="--memory 1G --plugged 3G"
+        memory="--memory 1G --low 256M --plugged 3G --pmem 4G"
         append="--append memhp_default_state=online --append memory_hotplug.online_policy=auto-movable"
         ;;
     esac
@@ -50,7 +56,7 @@ guest() {
     shift 3
     [ ! -s "$out/result" ] || return 0
     # shellcheck disable=SC2086 # lists of words
-    nice vm/run --kernel "$image" $clock $memory --low 256M --pmem 4G --timeout 6000 $append ${host:-} \
+    nice vm/run --kernel "$image" $clock $memory --timeout 6000 $append ${host:-} \
         --module ext4 --module nfit --module nd_pmem --program mke2fs --program "$folder/bin/prairie" --file "$folder/bin:bin" \
         --file vm/regions/common.sh --file vm/regions/agent.sh --file vm/regions/mixed-load.sh --file "$folder/measured.toml" \
         --file vm/regions/naive.sh --out "$out" "$@" >&2 || echo "$out: the guest ended with $?" >&2
@@ -90,7 +96,7 @@ for round in $rounds; do
             vm/regions/compile.sh "$agent" "$round" "${SECONDS_EACH:-120}" || true
     done
 done
-mixed= pipes= rest=
+mixed= pipes= kinds= rest=
 for run in $RUNS; do
     kernel=${run%/*} agent=${run##*/}
     if chosen mixed; then
@@ -108,8 +114,11 @@ for run in $RUNS; do
     ! chosen kinds || guest "kinds-$kernel-$agent" "$kernel" "$agent" vm/regions/kinds.sh "$agent" || true
     ! chosen day || guest "day-$kernel-$agent" "$kernel" "$agent" vm/regions/day.sh "$agent" "${HOURS:-6}" || true
 done
-[ -n "$mixed$pipes$rest" ] || exit 0
-note="4 GiB, 256 MiB of it below 4 GiB, $time."
+# Of one kernel: the last of the runs.
+! chosen kinds || kinds=$(kind_rows "$kernel" "$(for run in $RUNS; do echo "${run##*/}"; done)" \
+    "with_clean_32m%with_areas_32m with_clean_2m%with_areas_2m with_hugetlb_1g after_hugetlb_1g psi_us/1000000 oom stalls user_stalls with_movable after_movable after_clean_32m%after_areas_32m")
+[ -n "$mixed$pipes$kinds$rest" ] || exit 0
+note="$size, $time."
 [ "${ROUNDS:-3}" -eq 1 ] || note="$note Medians, with the least and the most of ${ROUNDS:-3} rounds where they differ."
 cat <<END
 {
@@ -135,12 +144,23 @@ cat <<END
   "notes": ["$note"]
 }
 {
+  "name": "regions-kinds",
+  "columns": [{"name": "load"}, {"name": "agent"}, {"name": "32 MiB areas without unmovable frames", "unit": "%"},
+    {"name": "2 MiB areas", "unit": "%"}, {"name": "1 GiB pages beside it"}, {"name": "after it"},
+    {"name": "PSI some", "unit": "s"}, {"name": "OOM kills"}, {"name": "kernel requests stalled"},
+    {"name": "user requests stalled"}, {"name": "movable blocks beside it"}, {"name": "a minute after"},
+    {"name": "32 MiB areas a minute after", "unit": "%"}],
+  "rows": [$kinds],
+  "rounds": "1",
+  "notes": ["$size, $time."]
+}
+{
   "name": "regions-rest",
   "columns": [{"name": "kernel"}, {"name": "agent"}, {"name": "seconds"}, {"name": "loop", "unit": "% of a CPU"},
     {"name": "all threads", "unit": "% of a CPU"}, {"name": "samples"}, {"name": "glances"},
     {"name": "blocks read"}, {"name": "resident", "unit": "MiB"}],
   "rows": [$rest],
   "rounds": "1",
-  "notes": ["4 GiB, 256 MiB of it below 4 GiB, $time."]
+  "notes": ["$size, $time."]
 }
 END

@@ -37,3 +37,17 @@ row() {
         }
         END { for (at = 1; at <= wanted; at++) printf "%s%s", (at > 1 ? ", " : ""), summary(at) }'
 }
+
+# kind_rows KERNEL AGENTS CELLS: a row for each load of vm/regions/kinds.sh and each agent.
+kind_rows() {
+    kinds=
+    for kind in "tables:page tables, 300 MiB" "dentries:a million dentries" "forks:400 processes of 2 MiB" \
+        "pins:io_uring pins, 256 MiB" "splices:vmsplice, 64 MiB"; do
+        for agent in $2; do
+            # A guest that complained has no result of its own, though it has some of its loads.
+            [ -s "$folder/kinds-$1-$agent/result" ] || continue
+            kinds="$kinds${kinds:+, }[\"${kind#*:}\", $(row "kinds-$1-$agent/${kind%%:*}" "agent $3")]"
+        done
+    done
+    echo "$kinds"
+}

@@ -33,6 +33,8 @@ agent_cost() {
 }
 # later PARTS: waits up to a second, another time in each round: counted runs repeat otherwise.
 later() { usleep $(($1 * $round * 90901 % 1000000)); }
+# times: how many times 4 GiB of memory the machine has, at least once. Loads grow with it.
+times=$(awk '/^MemTotal/ { n = int($2 / 4194304 + 0.5); print n > 1 ? n : 1 }' /proc/meminfo)
 # make_disk ARGUMENT...: ext4 in /disk, on persistent memory ($empty, or the first) where the kernel has a
 # driver for it.
 make_disk() {
@@ -46,20 +48,20 @@ make_disk() {
 make_disks() {
     make_disk -N 200000
     echo 4096 >/proc/sys/vm/percpu_pagelist_high_fraction
-    mkdir /small && mount -t tmpfs -o size=600M none /small
+    mkdir /small && mount -t tmpfs -o size=$((600 * times))M none /small
 }
 # huge_pages: available 2 MiB pages; they are taken and returned.
 huge_pages() {
-    echo 2048 >/proc/sys/vm/nr_hugepages
+    echo $((2048 * times)) >/proc/sys/vm/nr_hugepages
     cat /proc/sys/vm/nr_hugepages
     echo 0 >/proc/sys/vm/nr_hugepages
 }
-# gigantic_after_load AGENT: available 1 GiB pages, of three, without page cache and agent.
+# gigantic_after_load AGENT: available 1 GiB pages, of three (in 4 GiB), without page cache and agent.
 gigantic_after_load() {
     sync
     echo 1 >/proc/sys/vm/drop_caches
     [ $1 != naive ] || kill $naive
-    gigantic $1 3
+    gigantic $1 $((3 * times))
 }
 # gigantic AGENT COUNT: available 1 GiB pages; they are taken and returned.
 gigantic() {
@@ -89,13 +91,13 @@ sample_for() {
     done
 }
 anonymous_mib() { awk '/^AnonPages/ { print int($2 / 1024) }' /proc/meminfo; }
-# judge AGENT: words of the huge pages of 2 MiB that are available beside 700 MiB of anonymous memory
-# and once it is gone, and of those of 1 GiB once page cache is dropped, too. The load has ended: whether
-# its own anonymous memory, which comes and goes, met the count would be chance.
+# judge AGENT: words of the huge pages of 2 MiB that are available beside 700 MiB (in 4 GiB) of anonymous
+# memory and once it is gone, and of those of 1 GiB once page cache is dropped, too. The load has ended:
+# whether its own anonymous memory, which comes and goes, met the count would be chance.
 judge() {
-    /in/bin/kernel_load anon 700 3600 >/dev/null &
+    /in/bin/kernel_load anon $((700 * times)) 3600 >/dev/null &
     anonymous=$!
-    until_true 30 eval '[ $(anonymous_mib) -ge 700 ]' || complain "no anonymous memory"
+    until_true 30 eval '[ $(anonymous_mib) -ge $((700 * times)) ]' || complain "no anonymous memory"
     pages=$(huge_pages)
     kill $anonymous
     wait $anonymous

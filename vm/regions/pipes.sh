@@ -1,6 +1,6 @@
-# Runs in the guest: 900 MiB of pipes at a rate while page cache fills memory, under one agent. The
-# pipes end, and it is counted what has returned two and a half minutes later and after WAIT seconds
-# more. Arguments: AGENT ROUND RATE [WAIT], the rate in MiB/s or full.
+# Runs in the guest: 900 MiB of pipes (in 4 GiB) at a rate while page cache fills memory, under one
+# agent. The pipes end, and it is counted what has returned two and a half minutes later and after WAIT
+# seconds more. Arguments: AGENT ROUND RATE [WAIT], the rate in MiB/s or full.
 agent=$1 round=$2 rate=$3 wait=${4:-0}
 # What no machine reaches.
 most_rate=1000000
@@ -8,7 +8,7 @@ most_rate=1000000
 . /in/agent.sh
 make_disk
 start_agent $agent
-dd if=/dev/zero of=/disk/first bs=1M count=3300 2>/dev/null
+dd if=/dev/zero of=/disk/first bs=1M count=$((3300 * times)) 2>/dev/null
 sync
 later 1
 # free_mib: free in the kernel zones, in MiB.
@@ -22,7 +22,7 @@ reclaimed() { awk '/^pgscan_kswapd/ { k = $2 } /^pgscan_direct / { d = $2 } /^pg
 most() { sed -n 's/.*unmovable_mib=\([0-9]*\).*/\1/p' $OUT/samples | sort -n | tail -n 1; }
 psi_before=$(psi) stalls_before=$(kernel_stalls) ready=$(movable) size_before=$(region)
 user_before=$(count allocstall_movable)
-/in/bin/kernel_load pipes 900 $(echo $rate | sed "s/full/$most_rate/") 0 5 >$OUT/pipes 2>&1 &
+/in/bin/kernel_load pipes $((900 * times)) $(echo $rate | sed "s/full/$most_rate/") 0 5 >$OUT/pipes 2>&1 &
 load=$!
 least=$(free_mib)
 while ! is_gone $load; do

@@ -1,5 +1,7 @@
-# Runs in the guest: all that the short form of vm/tests/regions.sh looks at. Argument: how often the
-# daemon is killed.
+# Runs in the guest: all that the short form of vm/tests/regions.sh looks at. Arguments: how often the
+# daemon is killed, how many blocks are movable after the setup, and MiB of pipes and MiB/s that the
+# kernel region has to grow for.
+kills=$1 least=$2 pipes_mib=$3 pipes_rate=$4
 . /in/common.sh
 echo never >/sys/kernel/mm/transparent_hugepage/enabled
 places >$OUT/places-before
@@ -26,7 +28,7 @@ start_daemon
 until_true 40 is_set_up || complain "not set up: $(tail -n 3 $OUT/daemon)"
 is_whole || complain "block $last is still offline"
 ready=$(movable)
-[ $ready -ge 6 ] || complain "$ready movable blocks after the setup"
+[ $ready -ge $least ] || complain "$ready movable blocks after the setup"
 settings | cmp -s - $OUT/settings-before && complain "lowmem_reserve_ratio was not leased"
 
 # Huge pages while it runs: it carries the request out.
@@ -36,8 +38,8 @@ for pages in 64 0; do
 done
 grep -q "^reserve: node 0: 64 of 64" $OUT/daemon || complain "reserve: the daemon did not do it"
 
-# 3. Kernel memory at 40 MiB/s, more than the region has: some five blocks grow.
-/in/bin/kernel_load pipes 800 40 0 4 >$OUT/pipes 2>&1 &
+# 3. Kernel memory, more than the region has: blocks grow.
+/in/bin/kernel_load pipes $pipes_mib $pipes_rate 0 4 >$OUT/pipes 2>&1 &
 pipes=$!
 until_true 60 is_gone $pipes || complain "pipes did not end"
 grown=$(movable)
@@ -63,7 +65,7 @@ empty_pools() {
 # 5. Killed at any moment, the machine is whole. Most moments lie in the second after a start, in which
 # block after block is converted.
 reserving=
-for time in $(seq 1 $1); do
+for time in $(seq 1 $kills); do
     kill -9 $daemon
     wait $daemon 2>/dev/null
     until_true 8 is_whole || complain "kill $time: $(places | grep -v ' online ')"
@@ -102,7 +104,7 @@ kill_offline() {
 # rescued: how often a block was found offline and brought online.
 rescued() { grep -c "^online: block .*: done" $OUT/daemon; }
 is_rescued() { is_online $block && [ $(rescued) -gt $rescues ]; }
-for count in 1 2 7; do
+for count in 1 2 $least; do
     kill_offline daemon $count
     until_true 8 is_rescued || complain "the guardian left block $block $(cat $blocks/memory$block/state)"
     until_true 60 has_undone || complain "the guardian of block $block left $(movable) blocks"

@@ -4,7 +4,8 @@
 #
 # VM_KERNELS names the kernels, or folders that have one, VM_KEEP a folder to keep what runs said,
 # PRAIRIE, KERNEL_LOAD, and KILL_OFFLINE binaries to use. KILLS is how often the daemon is killed at
-# any moment; four times more it is killed while a block is offline. --short is one machine with one
+# any moment; four times more it is killed while a block is offline. BLOCKS=2G tests memory blocks of
+# 2 GiB, in a machine of 12 GiB. --short is one machine with one
 # kernel, about a minute and a half; where none is available, it is skipped.
 set -eu
 cd "$(dirname "$0")/../.."
@@ -17,12 +18,20 @@ program prairie "${PRAIRIE:-}" prairie
 program kernel_load "${KERNEL_LOAD:-}" experiments
 program kill_offline "${KILL_OFFLINE:-}" experiments
 
-# one KERNEL KILLS: a machine of 2 GiB, most of it in ZONE_NORMAL.
+# The machine, most of whose memory is in ZONE_NORMAL, and what its guest expects.
+case ${BLOCKS:-128M} in
+128M) memory="--memory 2G --low 256M" expected="6 800 40" ;;
+2G) memory="--memory 12G --low 2G --high" expected="3 4000 200" ;;
+*) fail "BLOCKS=$BLOCKS: expected 128M or 2G"; exit 2 ;;
+esac
+
+# one KERNEL KILLS
 one() {
     out=$work/$(basename "$1")
-    vm/run --kernel "$1" --counted --memory 2G --low 256M --timeout $((900 + $2 * 20)) \
+    # shellcheck disable=SC2086 # lists of words
+    vm/run --kernel "$1" --counted $memory --timeout $((900 + $2 * 20)) \
         --file "$work/bin:bin" --program "$work/bin/prairie" --file vm/regions/common.sh \
-        --file vm/regions/fast.toml --out "$out" vm/regions/short.sh "$2" || fail "$1: the guest ended with $?"
+        --file vm/regions/fast.toml --out "$out" vm/regions/short.sh "$2" $expected || fail "$1: the guest ended with $?"
     [ ! -s "$out/failed" ] || fail "$1: $(cat "$out/failed")"
     [ ! -s "$out/kernel-trouble" ] || fail "$1: $(cat "$out/kernel-trouble")"
     grep -q "operation: \|convert block" "$out/daemon" || fail "$1: no operation was logged"

@@ -26,10 +26,10 @@ pub fn check(report: &Checked, width: usize) -> String {
         let gain = report.gain;
         let sentences = format!(
             "{could_move} of {blocks} blocks of {} could become movable now, {movable} are.\n\
-             {} of kernel memory lie in {} blocks; packed, {} would hold it.",
+             {} of kernel memory lie in {}; packed, {} would hold it.",
             number::bytes(block_bytes),
             number::bytes(gain.unmovable_bytes),
-            gain.polluted_blocks,
+            number::counted(gain.polluted_blocks, "block"),
             gain.packed_blocks,
         );
         let _ = writeln!(text, "\n{}", wrap(&sentences, width, ""));

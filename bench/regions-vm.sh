@@ -33,7 +33,7 @@ strip -o "$folder/bin/kernel_load" "${KERNEL_LOAD:-$target/release/kernel_load}"
 size="4 GiB, 256 MiB of it below 4 GiB" layout="--memory 4G --low 256M --pmem 4G"
 case ${BLOCKS:-128M} in
 128M) ;;
-2G) size="12 GiB, 2 GiB of it below 4 GiB, in memory blocks of 2 GiB" layout="--memory 12G --low 2G --high --pmem 12G" ;;
+2G) size="12 GiB, 2 GiB of it below 4 GiB, in memory blocks of 2 GiB, nokaslr" layout="--memory 12G --low 2G --high --pmem 12G --append nokaslr" ;;
 *) echo "bench/regions-vm.sh: BLOCKS=$BLOCKS: expected 128M or 2G" >&2; exit 2 ;;
 esac
 cpus=${CPUS:-1} time="one emulated CPU, counted time" clock=--counted

@@ -34,7 +34,7 @@ agent_cost() {
 # later PARTS: waits up to a second, another time in each round: counted runs repeat otherwise.
 later() { usleep $(($1 * $round * 90901 % 1000000)); }
 # times: how many times 4 GiB of memory the machine has, at least once. Loads grow with it.
-times=$(awk '/^MemTotal/ { n = int($2 / 4194304 + 0.5); print n > 1 ? n : 1 }' /proc/meminfo)
+times=$(awk '/^MemTotal/ { n = int($2 / 4194304 + 0.5); print (n > 1 ? n : 1) }' /proc/meminfo)
 # make_disk ARGUMENT...: ext4 in /disk, on persistent memory ($empty, or the first) where the kernel has a
 # driver for it.
 make_disk() {

@@ -29,6 +29,7 @@ esac
 # one KERNEL KILLS
 one() {
     out=$work/$(basename "$1")
+    rm -rf "$out"
     # shellcheck disable=SC2086 # lists of words
     vm/run --kernel "$1" --counted $memory --timeout $((900 + $2 * 20)) \
         --file "$work/bin:bin" --program "$work/bin/prairie" --file vm/regions/common.sh \

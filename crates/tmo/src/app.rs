@@ -134,6 +134,12 @@ impl App {
         };
         (0..pages).map(|_| draw(random)).collect()
     }
+
+    /// The rhythm of each of `count` pages, and whether it is of a file.
+    pub fn pages(&self, count: usize, random: &mut Random) -> Vec<(Rhythm, bool)> {
+        let rhythms = self.rhythms(count, random);
+        rhythms.into_iter().map(|rhythm| (rhythm, random.share() >= self.anonymous)).collect()
+    }
 }
 
 impl Cells {

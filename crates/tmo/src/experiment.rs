@@ -8,7 +8,7 @@ mod savings;
 mod sensitivity;
 mod tax;
 mod terms;
-mod web;
+pub mod web;
 pub mod workload;
 
 use super::app::App;
@@ -54,10 +54,8 @@ pub fn run(name: &str, seed: u64) -> Option<Findings> {
 fn container(app: &App, backend: Backend, kernel: Kernel, seed: u64) -> Container {
     let mut random = Random::new(seed);
     let pages = (app.bytes / 4096 / u64::from(REAL_PAGES)) as usize;
-    let rhythms = app.rhythms(pages, &mut random);
-    let file = |random: &mut Random| random.share() >= app.anonymous;
     let made = ContainerParts {
-        pages: rhythms.into_iter().map(|rhythm| (rhythm, file(&mut random))).collect(),
+        pages: app.pages(pages, &mut random),
         real_pages: REAL_PAGES,
         compression: app.compression,
         busy_tasks: app.busy_tasks,

@@ -2,7 +2,7 @@
 
 use prairie_offload::g_swap::GSwap;
 
-use super::web::Server;
+use super::web::{Server, Setting};
 use crate::agent::{Agent, Driver};
 use crate::backend::{Backend, Ssd};
 use crate::findings::{Curves, Findings, Row, Unit, Value};
@@ -23,7 +23,7 @@ pub fn run(seed: u64) -> Findings {
         for ssd in [Ssd::fast(), Ssd::slow()] {
             let name = format!("{judge}, {}", ssd.name);
             let agent = agent();
-            let mut server = Server::new(Backend::Device(ssd), seed);
+            let mut server = Server::new(Setting::default(), Backend::Device(ssd), seed);
             let mut driver = Driver::new(agent, &server.container);
             let mut swapped = Vec::new();
             let mut before = *server.container.counters();
@@ -36,7 +36,7 @@ pub fn run(seed: u64) -> Findings {
                 server.live(&mut driver);
                 swapped.push((server.container.now_s(), server.container.swap_bytes() as f64));
                 if last {
-                    rates += server.rate;
+                    rates += server.requests.rate;
                     looks += 1.0;
                 }
             }

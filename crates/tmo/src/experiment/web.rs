@@ -2,15 +2,12 @@
 
 use crate::access::Rhythm;
 use crate::agent::{Agent, Driver};
-use crate::app::{App, WEB};
+use crate::app::WEB;
 use crate::backend::{Backend, Ssd, Zswap};
 use crate::container::{Container, ContainerParts};
 use crate::findings::{Curves, Findings, Row, Unit, Value};
 use crate::kernel::Kernel;
 use prairie_model::random::Random;
-
-/// Memory that the server may have: most of a host of 64 GiB (§4.2).
-const LIMIT_BYTES: u64 = 52 << 30;
 
 /// The file system's cache, loaded at the start.
 const CACHE: f64 = 0.40;
@@ -25,74 +22,132 @@ const IN_FLIGHT: f64 = 0.20;
 const RESERVE: f64 = 0.02;
 
 /// Seconds between two looks of the server at its free memory.
-const LOOK_S: f64 = 30.0;
+pub const LOOK_S: f64 = 30.0;
 
-/// A Web server that lowers its rate of requests rather than run out of memory.
-pub(super) struct Server {
-    pub container: Container,
+/// The size of a server, and what it runs on.
+#[derive(Clone, Debug)]
+pub struct Setting {
+    /// Memory that the server may have.
+    pub limit_bytes: u64,
+    /// Real pages that a page of the model stands for.
+    pub real_pages: u32,
+    /// Tasks that are busy at any time.
+    pub busy_tasks: u32,
+    /// Where files are.
+    pub disk: Ssd,
+    /// Its kernel.
+    pub kernel: Kernel,
+}
+
+impl Default for Setting {
+    /// Most of a host of 64 GiB (§4.2).
+    fn default() -> Setting {
+        Setting {
+            limit_bytes: 52 << 30,
+            real_pages: super::REAL_PAGES,
+            busy_tasks: WEB.busy_tasks,
+            disk: Ssd::fast(),
+            kernel: Kernel::LINUX_6_12,
+        }
+    }
+}
+
+impl Setting {
+    /// Pages of the file system's cache, and of the anonymous memory that requests load.
+    pub fn pages(&self, seed: u64) -> [Vec<Rhythm>; 2] {
+        let mut random = Random::new(seed);
+        [CACHE, LOADED].map(|share| {
+            let pages = self.limit_bytes as f64 * share / 4096.0 / f64::from(self.real_pages);
+            WEB.rhythms(pages as usize, &mut random)
+        })
+    }
+}
+
+/// Requests to the server, whose rate it lowers rather than run out of memory.
+#[derive(Clone, Debug)]
+pub struct Requests {
     /// Requests a second, as a share of what it could do with memory enough.
     pub rate: f64,
     /// Requests so far, in seconds at full rate.
-    requests: f64,
+    done: f64,
+    limit_bytes: f64,
+}
+
+impl Requests {
+    /// At full rate.
+    pub fn new(limit_bytes: u64) -> Requests {
+        Requests { rate: 1.0, done: 0.0, limit_bytes: limit_bytes as f64 }
+    }
+
+    /// The share of the anonymous memory that is loaded after another [`LOOK_S`] seconds.
+    pub fn load(&mut self) -> f64 {
+        self.done += self.rate * LOOK_S;
+        1.0 - (-self.done / LOADING_S).exp()
+    }
+
+    /// Sets the rate that leaves the reserve free, less what waiting for pages costs: a share of
+    /// the time of all busy tasks.
+    pub fn throttle(&mut self, host_bytes: u64, waiting: f64) {
+        let free = self.limit_bytes * (1.0 - RESERVE) - host_bytes as f64;
+        let fits = (free / (self.limit_bytes * IN_FLIGHT)).clamp(0.0, 1.0);
+        self.rate = fits * (1.0 - waiting).max(0.0);
+    }
+}
+
+/// A simulated Web server.
+pub struct Server {
+    /// Its memory.
+    pub container: Container,
+    /// Its requests.
+    pub requests: Requests,
     unloaded: Vec<Rhythm>,
     loaded: usize,
     waited_us: f64,
+    busy_tasks: u32,
 }
 
 impl Server {
-    pub fn new(backend: Backend, seed: u64) -> Server {
-        let mut random = Random::new(seed);
-        let pages = |share: f64| {
-            (LIMIT_BYTES as f64 * share / 4096.0 / f64::from(super::REAL_PAGES)) as usize
-        };
-        let App { compression, busy_tasks, .. } = WEB;
-        let files = WEB.rhythms(pages(CACHE), &mut random);
+    /// A server that has loaded its files and nothing else.
+    pub fn new(setting: Setting, backend: Backend, seed: u64) -> Server {
+        let [files, unloaded] = setting.pages(seed);
+        let Setting { limit_bytes, real_pages, busy_tasks, disk, kernel } = setting;
         let made = ContainerParts {
             pages: files.into_iter().map(|rhythm| (rhythm, true)).collect(),
-            real_pages: super::REAL_PAGES,
-            compression,
+            real_pages,
+            compression: WEB.compression,
             busy_tasks,
             backend,
-            disk: Ssd::fast(),
-            swap_bytes: LIMIT_BYTES,
-            kernel: Kernel::LINUX_6_12,
+            disk,
+            swap_bytes: limit_bytes,
+            kernel,
         };
         Server {
             container: Container::new(made, seed),
-            rate: 1.0,
-            requests: 0.0,
-            unloaded: WEB.rhythms(pages(LOADED), &mut random),
+            requests: Requests::new(limit_bytes),
+            unloaded,
             loaded: 0,
             waited_us: 0.0,
+            busy_tasks,
         }
     }
 
-    /// Lives on for a while, with an agent.
+    /// Lives on for [`LOOK_S`] seconds, with an agent.
     pub fn live(&mut self, driver: &mut Driver) {
         let until = self.container.now_s() + LOOK_S;
         driver.run(&mut self.container, until);
-        self.requests += self.rate * LOOK_S;
-        let wanted = 1.0 - (-self.requests / LOADING_S).exp();
-        let wanted = (self.unloaded.len() as f64 * wanted) as usize;
+        let wanted = (self.unloaded.len() as f64 * self.requests.load()) as usize;
         let new = self.unloaded[self.loaded..wanted].iter().map(|rhythm| (*rhythm, false));
         self.container.grow(new.collect::<Vec<_>>());
         self.loaded = wanted;
-        self.throttle();
-    }
-
-    /// The rate that leaves the reserve free, less what waiting for pages costs.
-    fn throttle(&mut self) {
-        let limit = LIMIT_BYTES as f64;
-        let free = limit * (1.0 - RESERVE) - self.container.host_bytes() as f64;
         let waited_us = self.container.counters().waited_us;
-        let tasks = f64::from(WEB.busy_tasks);
-        let waiting = (waited_us - self.waited_us) / (LOOK_S * 1e6) / tasks;
+        let all_us = LOOK_S * 1e6;
+        let waiting = (waited_us - self.waited_us) / all_us / f64::from(self.busy_tasks);
         self.waited_us = waited_us;
-        self.rate = (free / (limit * IN_FLIGHT)).clamp(0.0, 1.0) * (1.0 - waiting).max(0.0);
+        self.requests.throttle(self.container.host_bytes(), waiting);
     }
 }
 
-pub fn run(seed: u64) -> Findings {
+pub(super) fn run(seed: u64) -> Findings {
     let tiers = [
         ("no offloading", Backend::None, Agent::None),
         ("SSD", Backend::Device(Ssd::fast()), Agent::published(0.0005)),
@@ -100,14 +155,14 @@ pub fn run(seed: u64) -> Findings {
     ];
     let (mut rates, mut sizes, mut rows) = (Vec::new(), Vec::new(), Vec::new());
     for (name, backend, agent) in tiers {
-        let mut server = Server::new(backend, seed);
+        let mut server = Server::new(Setting::default(), backend, seed);
         let mut driver = Driver::new(agent, &server.container);
         let (mut rate, mut size) = (Vec::new(), Vec::new());
         let mut most_saved = 0.0f64;
         while server.container.now_s() < 7_200.0 {
             server.live(&mut driver);
             let (now, current) = (server.container.now_s(), server.container.host_bytes());
-            rate.push((now, server.rate));
+            rate.push((now, server.requests.rate));
             size.push((now, current as f64));
             let filled = (server.container.filled_bytes() - current) as f64;
             most_saved = most_saved.max(filled / server.container.filled_bytes() as f64);
@@ -117,7 +172,7 @@ pub fn run(seed: u64) -> Findings {
             name: name.to_owned(),
             values: vec![
                 Value::Share(1.0 - least),
-                Value::Share(1.0 - server.rate),
+                Value::Share(1.0 - server.requests.rate),
                 Value::Share(most_saved),
             ],
         });

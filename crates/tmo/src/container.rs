@@ -133,7 +133,8 @@ pub struct Container {
     pub(super) cost: [u64; 2],
     /// Recently scanned and recently rotated pages: anonymous, file.
     pub(super) rotated: [[u64; 2]; 2],
-    pub(super) activated_file: bool,
+    /// Whether a page came back to the active list since the last reclaim: anonymous, file.
+    pub(super) activated: [bool; 2],
     pub(super) generations: generations::Generations,
     /// Its limit on swap is so low that a page gives up its slot when it comes back.
     pub(super) gives_up_slots: bool,
@@ -164,7 +165,7 @@ impl Container {
             age: 0,
             cost: [0; 2],
             rotated: [[0; 2]; 2],
-            activated_file: false,
+            activated: [false; 2],
             generations: Default::default(),
             gives_up_slots: false,
             waits: BinaryHeap::new(),

@@ -28,6 +28,9 @@ pub struct Kernel {
     /// A page that is read back keeps its slot and compressed copy until it is written (before
     /// 6.9).
     pub keeps_copies: bool,
+    /// `memory.reclaim` asks for a quarter of what is missing at a time (6.9 and later), else for
+    /// all of it. Each time only refaults since the last one show that memory is in use.
+    pub reclaims_quarters: bool,
     /// The time that reclaiming a page takes, compressing it included, in seconds.
     pub reclaim_page_s: f64,
 }
@@ -39,11 +42,13 @@ impl Kernel {
         swappiness: 60,
         io_cost: 1,
         keeps_copies: true,
+        reclaims_quarters: false,
         reclaim_page_s: 20e-6,
     };
 
     /// Linux 6.12 with the classic lists.
-    pub const LINUX_6_12: Kernel = Kernel { io_cost: 32, keeps_copies: false, ..Kernel::LINUX_6_1 };
+    pub const LINUX_6_12: Kernel =
+        Kernel { io_cost: 32, keeps_copies: false, reclaims_quarters: true, ..Kernel::LINUX_6_1 };
 
     /// Before TMO's changes: no refault enters the balance.
     pub const OLD: Kernel = Kernel { balance: Balance::Rotated, ..Kernel::LINUX_6_1 };

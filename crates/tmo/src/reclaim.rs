@@ -22,12 +22,26 @@ impl Container {
     /// Takes `bytes` or more if it can; returns the bytes taken. `file_only` leaves anonymous
     /// memory alone (`swappiness=0`).
     pub fn reclaim(&mut self, bytes: u64, file_only: bool) -> u64 {
+        let parts = if self.made.kernel.reclaims_quarters { 4 } else { 1 };
+        self.reclaim_in(bytes, parts, file_only)
+    }
+
+    /// Goes for 1 / `parts` of what is missing at a time, and for 32 pages at least, so that a
+    /// request of a few pages takes more (`try_to_free_mem_cgroup_pages`).
+    fn reclaim_in(&mut self, bytes: u64, parts: u64, file_only: bool) -> u64 {
         let before = self.taken_pages();
-        let wanted = bytes.div_ceil(4096);
+        let wanted = before + bytes / 4096;
         let scanned = self.counters.scanned;
-        match self.made.kernel.balance {
-            Balance::Generations => self.evict_generations(wanted, file_only),
-            Balance::Refaults | Balance::Rotated => self.shrink(wanted, file_only),
+        while self.taken_pages() < wanted {
+            let taken = self.taken_pages();
+            let batch = ((wanted - taken) / parts).max(CLUSTER);
+            match self.made.kernel.balance {
+                Balance::Generations => self.evict_generations(batch, file_only),
+                Balance::Refaults | Balance::Rotated => self.shrink(batch, file_only),
+            }
+            if self.taken_pages() == taken {
+                break;
+            }
         }
         let taken = self.taken_pages() - before;
         // A page scanned without success costs a hundredth of one that is reclaimed and compressed.
@@ -41,7 +55,7 @@ impl Container {
         let over = self.current_bytes().saturating_sub(limit_bytes);
         if over >= self.real_pages() * 4096 {
             let before_us = self.counters.reclaim_us;
-            self.reclaim(over, false);
+            self.reclaim_in(over, 1, false);
             self.stall((self.counters.reclaim_us - before_us) * 1e-6);
         }
     }
@@ -54,7 +68,9 @@ impl Container {
         let before = self.taken_pages();
         for priority in (0..=DEF_PRIORITY).rev() {
             let mut counts = self.counts(priority, file_only);
-            while counts.iter().any(|count| *count > 0) && self.taken_pages() - before < wanted {
+            // A round does not count what earlier ones have taken (`shrink_lruvec`).
+            let begun = self.taken_pages();
+            while counts.iter().any(|count| *count > 0) && self.taken_pages() - begun < wanted {
                 for list in Kind::ALL {
                     let count = counts[list as usize].min(CLUSTER);
                     counts[list as usize] -= count;
@@ -65,8 +81,8 @@ impl Container {
                 break;
             }
         }
-        // What comes back until the next time says that the cache is in use (`snapshot_refaults`).
-        self.activated_file = false;
+        // What comes back until the next time says that this kind is in use (`snapshot_refaults`).
+        self.activated = [false; 2];
     }
 
     /// Real pages on each list.
@@ -84,7 +100,7 @@ impl Container {
             swappiness: self.made.kernel.swappiness,
             cost: self.cost,
             file_is_tiny: false,
-            deactivates_file: self.activated_file || inactive_is_low(sizes[2], sizes[3]),
+            deactivates_file: self.activated[1] || inactive_is_low(sizes[2], sizes[3]),
         };
         match self.made.kernel.balance {
             Balance::Rotated => counts_by_rotation(&facts, self.rotated),
@@ -106,7 +122,7 @@ impl Container {
             let Some(number) = self.lists.oldest(list as u8) else { return };
             if !list.is_active() {
                 self.look_at(number, file);
-            } else if inactive_is_low(inactive, active) || file && self.activated_file {
+            } else if inactive_is_low(inactive, active) || self.activated[usize::from(file)] {
                 self.deactivate(number);
             } else {
                 return;
@@ -205,7 +221,9 @@ impl Container {
         let activates = distance <= in_use;
         if activates {
             self.age += real;
-            self.activated_file |= file;
+            // Before 5.9 the kernel did not notice refaults of anonymous memory.
+            self.activated[usize::from(file)] |=
+                file || self.made.kernel.balance != Balance::Rotated;
         }
         self.put_on_list(number, activates);
         let restored = activates && workingset;

@@ -45,6 +45,24 @@ fn the_first_bite_scans_everything_and_ageing_spares_that() {
     assert!(aged.counters().scanned < 300, "{:?}", aged.counters());
 }
 
+/// The kernel goes for 32 pages at least, and takes some more before it notices.
+#[test]
+fn requests_of_a_few_pages_take_32() {
+    for (kernel, asked, expected) in [
+        (Kernel::LINUX_6_1, 5, 32..64),
+        (Kernel::LINUX_6_12, 5, 32..64),
+        (Kernel::LINUX_6_12, 0, 0..1),
+        (Kernel::LINUX_6_12, 100, 100..200),
+    ] {
+        let all = made(pages(10_000, Rhythm::NEVER, false), zswap(), kernel);
+        let mut container = Container::new(all, 1);
+        container.clear_accessed();
+        container.advance(10.0);
+        let taken = container.reclaim(asked * 4096, false) / 4096;
+        assert!(expected.contains(&taken), "{asked}: {taken}");
+    }
+}
+
 /// Of two kinds of pages, those that are used stay.
 #[test]
 fn cold_pages_go_and_hot_ones_stay() {

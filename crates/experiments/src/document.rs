@@ -35,6 +35,11 @@ impl Document {
         self.notes.push(note.into());
     }
 
+    /// Whether it has no row.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
     /// Adds a row.
     pub fn row(&mut self, name: impl Into<String>, cells: impl IntoIterator<Item = String>) {
         self.rows.push(std::iter::once(name.into()).chain(cells).collect());

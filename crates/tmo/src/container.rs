@@ -43,6 +43,8 @@ pub(super) struct Page {
     /// The pool or device that still has a copy of what is in memory.
     pub copy: Option<Place>,
     pub place: Place,
+    /// When it was filled, which sets its accessed bit.
+    pub filled_s: f64,
     /// When its accessed bit was last scanned, and cleared.
     pub looked_s: f64,
     /// Age counter at its eviction.
@@ -187,6 +189,7 @@ impl Container {
                 workingset: false,
                 copy: None,
                 place: Place::Resident,
+                filled_s: 0.0,
                 looked_s: -1.0,
                 shadow: 0,
                 stay: 0,
@@ -258,7 +261,7 @@ impl Container {
         let page = &mut self.pages[number as usize];
         let since = page.looked_s.max(self.cleared_s);
         page.looked_s = self.now_s;
-        since < 0.0 || page.rhythm.touched(number, since, self.now_s)
+        since < page.filled_s || page.rhythm.touched(number, since, self.now_s)
     }
 
     /// Clears all accessed bits.
@@ -300,7 +303,7 @@ impl Container {
     pub fn grow(&mut self, pages: impl IntoIterator<Item = (Rhythm, bool)>) {
         for (rhythm, file) in pages {
             let number = self.pages.len() as u32;
-            let looked_s = self.now_s.next_down();
+            let (filled_s, looked_s) = (self.now_s, self.now_s.next_down());
             self.pages.push(Page {
                 rhythm,
                 file,
@@ -308,6 +311,7 @@ impl Container {
                 workingset: false,
                 copy: None,
                 place: Place::Resident,
+                filled_s,
                 looked_s,
                 shadow: 0,
                 stay: 0,

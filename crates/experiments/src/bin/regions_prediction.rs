@@ -6,7 +6,7 @@
 //! ```
 //!
 //! `MEASURED` is a result file with a row for each agent on that kernel, such as
-//! `results/regions-rounds.json`.
+//! `results/regions-mixed.json`.
 
 use std::fs;
 use std::sync::atomic::AtomicBool;

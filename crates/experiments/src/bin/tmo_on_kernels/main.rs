@@ -10,6 +10,7 @@
 //! that has runs.
 
 mod measured;
+mod outcome;
 mod simulated;
 
 use std::path::Path;
@@ -17,33 +18,8 @@ use std::path::Path;
 use anyhow::Result;
 use experiments::document::Document;
 use measured::Run;
+use outcome::Outcome;
 use simulated::simulate;
-
-/// Over which pressure and rates are taken: the last hour.
-pub const LAST_S: f64 = 3_600.0;
-
-/// A value that both worlds have.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Outcome {
-    /// Memory saved at the end, as a share.
-    pub saved: f64,
-    /// The most that was saved at any time.
-    pub most_saved: f64,
-    /// Anonymous memory and page cache that is away at the end, as shares of the container.
-    pub away: [f64; 2],
-    /// Memory and IO pressure over the last hour.
-    pub pressure: [f64; 2],
-    /// Major faults a second over the last hour.
-    pub returns_a_second: f64,
-    /// Swap-ins a second over the last hour.
-    pub swap_ins_a_second: f64,
-    /// Bytes swapped out at the end.
-    pub swapped_bytes: f64,
-    /// The lowest rate of requests.
-    pub least_rate: f64,
-    /// The mean rate of requests over the last hour.
-    pub rate: f64,
-}
 
 /// A run, and its simulation.
 struct Pair {

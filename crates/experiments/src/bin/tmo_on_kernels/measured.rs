@@ -6,7 +6,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
-use crate::{LAST_S, Outcome};
+use crate::outcome::{LAST_S, Outcome};
 
 /// The settings of a run, as the guest was told.
 #[derive(Clone, Debug)]

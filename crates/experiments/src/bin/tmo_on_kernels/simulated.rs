@@ -11,7 +11,7 @@ use prairie_tmo::experiment::web::{self, LOOK_S, Server};
 use prairie_tmo::kernel::Kernel;
 
 use crate::measured::Setting;
-use crate::{LAST_S, Outcome};
+use crate::outcome::{LAST_S, Outcome};
 
 /// A device that answers each request after that time.
 fn device(name: &'static str, us: f64) -> Ssd {

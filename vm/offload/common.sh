@@ -15,6 +15,20 @@ set_up() {
     mkdir w agent
 }
 
+# late_device NAME MICROSECONDS MIB KEEPS: a device that answers each request after that time, by a timer
+# of the kernel; prints its path. What it holds takes memory of the machine, not of a container. If KEEPS
+# is 0 it loses what is written. Needs configfs.
+late_device() {
+    device=/sys/kernel/config/nullb/$1
+    mkdir $device
+    echo $3 >$device/size
+    echo $4 >$device/memory_backed
+    echo 2 >$device/irqmode
+    echo ${2}000 >$device/completion_nsec
+    echo 1 >$device/power
+    [ -b /dev/$1 ] && echo /dev/$1 || echo /dev/nullb$(cat $device/index)
+}
+
 # kdamond: milliseconds of CPU time of DAMON's threads.
 kdamond() {
     for comm in $(grep -l "^kdamond" /proc/[0-9]*/comm 2>/dev/null); do cat ${comm%comm}schedstat; done |

@@ -8,21 +8,6 @@ for setting in "$@"; do eval "$setting"; done
 . /in/common.sh
 . /in/agents.sh
 
-# late_device MICROSECONDS: a device of 2 GiB that answers each request after that time, by a timer of
-# the kernel; $SWAP_DEVICE. What it holds takes memory of the machine, not of a container.
-late_device() {
-    mount -t configfs none /sys/kernel/config
-    device=/sys/kernel/config/nullb/late
-    mkdir $device
-    echo 2048 >$device/size
-    echo 1 >$device/memory_backed
-    echo 2 >$device/irqmode
-    echo ${1}000 >$device/completion_nsec
-    echo 1 >$device/power
-    SWAP_DEVICE=/dev/nullb$(cat $device/index)
-    [ -b $SWAP_DEVICE ] || SWAP_DEVICE=/dev/late
-}
-
 case $AGENT in
 *-classic)
     echo n >/sys/kernel/mm/lru_gen/enabled
@@ -30,7 +15,8 @@ case $AGENT in
     ;;
 prairie-*-*us)
     microseconds=${AGENT##*-} backend=${AGENT#prairie-}
-    late_device ${microseconds%us}
+    mount -t configfs none /sys/kernel/config
+    SWAP_DEVICE=$(late_device late ${microseconds%us} 2048 1)
     sed "s/^cgroups = ..w..$/&\nbackend = \"${backend%-*}\"/" $CONFIG >/tmp/service.toml
     AGENT=prairie CONFIG=/tmp/service.toml
     ;;

@@ -3,10 +3,9 @@
 #
 # BACKEND  zswap; MICROSECONDSus, a swap device that answers each request after that time; or none
 # AGENT    published (with RATIO and THRESHOLD), promotions, or none
-# LISTS    classic or mglru
 # FILES    microseconds after which the device of the files answers
 APPLICATION=Feed MIB=512 SECONDS=3600 SEED=1 BACKEND=zswap AGENT=published RATIO=0.0005 THRESHOLD=0.001
-LISTS=classic FILES=470 EVERY=300
+FILES=470 EVERY=300
 for setting in "$@"; do
     # Names of applications have spaces.
     eval "${setting%%=*}='${setting#*=}'"
@@ -14,28 +13,15 @@ for setting in "$@"; do
 done
 . /in/common.sh
 
-# late_device NAME MICROSECONDS KEEPS: a device of $MIB that answers each request after that time, by a
-# timer of the kernel; prints its path. If KEEPS is 0 it loses what is written.
-late_device() {
-    device=/sys/kernel/config/nullb/$1
-    mkdir $device
-    echo $MIB >$device/size
-    echo $3 >$device/memory_backed
-    echo 2 >$device/irqmode
-    echo ${2}000 >$device/completion_nsec
-    echo 1 >$device/power
-    [ -b /dev/$1 ] && echo /dev/$1 || echo /dev/nullb$(cat $device/index)
-}
-
 mount -t configfs none /sys/kernel/config
-[ $LISTS = mglru ] || echo n >/sys/kernel/mm/lru_gen/enabled
+echo n >/sys/kernel/mm/lru_gen/enabled
 case $BACKEND in
 *us) late=${BACKEND%us} SWAP=device ;;
 *) late=0 SWAP=zswap ;;
 esac
 # What files hold does not matter, and takes no memory.
-files=$(late_device files $FILES 0)
-SWAP_DEVICE=$(late_device swapped $late 1)
+files=$(late_device files $FILES $MIB 0)
+SWAP_DEVICE=$(late_device swapped $late $MIB 1)
 echo 0 >/sys/block/${files#/dev/}/queue/read_ahead_kb
 [ $BACKEND != none ] || SWAP_LATE=yes
 set_up

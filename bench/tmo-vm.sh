@@ -11,7 +11,8 @@
 # lie on a device of 470 us. Linux 6.12 with the classic lists. 2 h, which were 4 h until the first
 # runs had shown how long they take.
 set -eu
-[ $# -eq 1 ] || { sed -n '3p' "$0" >&2; exit 2; }
+case ${1-} in -h | --help) exec "$(dirname "$0")/../scripts/usage" "$0" ;; esac
+[ $# -eq 1 ] || { "$(dirname "$0")/../scripts/usage" "$0" >&2; exit 2; }
 mkdir -p "$1/bin"
 folder=$(cd "$1" && pwd)
 cd "$(dirname "$0")/.."
@@ -36,12 +37,10 @@ guest() {
         --out "$folder/$name" vm/tmo/guest.sh "$@" >&2 || echo "$name: ended with $?" >&2
 }
 
-# savings NAME APPLICATION [SETTING...]: an application on both back ends.
+# savings NAME APPLICATION: an application on both back ends.
 savings() {
-    short=$1 application=$2
-    shift 2
     for backend in zswap 470us; do
-        guest "savings-$short-$backend" "APPLICATION=$application" BACKEND=$backend SECONDS=7200 "$@"
+        guest "savings-$1-$backend" "APPLICATION=$2" BACKEND=$backend SECONDS=7200
     done
 }
 

@@ -104,6 +104,12 @@ const WITHIN: [Cells; 3] =
 const BEYOND: Cells = cells(300.0, 86_400.0, true);
 
 impl App {
+    /// An application or a tax by its name.
+    pub fn named(name: &str) -> Option<App> {
+        let mut known = APPS.into_iter().chain([DATACENTER_TAX, MICROSERVICE_TAX]);
+        known.find(|app| app.name == name)
+    }
+
     /// Classes of pages that show this coldness at any instant.
     ///
     /// Of each class the share touched within a minute, two and five is known; those equations are

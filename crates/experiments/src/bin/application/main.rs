@@ -32,9 +32,10 @@ use std::{fs, process};
 use anyhow::{Context, Result, bail};
 use memory::{Contents, Page};
 use prairie_host::cgroup::memory_stat;
+use prairie_host::texts::fields::sizes_only;
 use prairie_model::random::Random;
 use prairie_tmo::access::Rhythm;
-use prairie_tmo::app::{APPS, App, DATACENTER_TAX, MICROSERVICE_TAX, WEB};
+use prairie_tmo::app::{App, WEB};
 use prairie_tmo::experiment::web::{LOOK_S, Requests, Setting};
 use wheel::{TICK, Wheel};
 
@@ -148,14 +149,8 @@ impl Server {
 fn host_bytes(cgroup: &Path) -> Result<u64> {
     let stat = memory_stat::parse("memory.stat", &fs::read_to_string(cgroup.join("memory.stat"))?)?;
     let meminfo = fs::read_to_string("/proc/meminfo")?;
-    let pool = meminfo.lines().find_map(|line| line.strip_prefix("Zswap:"));
-    let kib = pool.and_then(|pool| pool.trim().trim_end_matches(" kB").trim().parse::<u64>().ok());
-    Ok(stat.anon + stat.file + kib.unwrap_or(0) * 1024)
-}
-
-fn named(name: &str) -> Result<App> {
-    let mut known = APPS.into_iter().chain([DATACENTER_TAX, MICROSERVICE_TAX]);
-    known.find(|app| app.name == name).with_context(|| format!("{name}: no such application"))
+    let pool = sizes_only("meminfo", &meminfo, |name| name == "Zswap")?;
+    Ok(stat.anon + stat.file + pool.get("Zswap").unwrap_or(&0))
 }
 
 fn main() -> Result<()> {
@@ -182,7 +177,7 @@ fn main() -> Result<()> {
             (Process { untimed_s: 0.0, ..process }, Some(server))
         }
         name => {
-            let app = named(name)?;
+            let app = App::named(name).with_context(|| format!("{name}: no such application"))?;
             let pages = app.pages((bytes / 4096) as usize, &mut Random::new(seed));
             (Process::new(file, pages, app.compression)?, None)
         }

@@ -84,17 +84,15 @@ fn savings(folder: &Path) -> Result<Document> {
     let mut document = Document::new("tmo-vm-savings", &columns, ROUNDS.to_owned());
     for application in ["ads-b", "feed", "web"] {
         for (backend, shown) in [("zswap", "zswap"), ("470us", "device of 470 µs")] {
-            for (lists, remark) in [("", ""), ("-mglru", ", MGLRU")] {
-                let name = format!("savings-{application}-{backend}{lists}");
-                let Some(pair) = Pair::read(folder, &name)? else { continue };
-                let mut cells = pair.both(1, |outcome| 100.0 * outcome.saved).to_vec();
-                cells.extend(pair.two(1, |outcome| 100.0 * outcome.away[0]));
-                cells.extend(pair.two(1, |outcome| 100.0 * outcome.away[1]));
-                cells.extend(pair.two(3, |o| 100.0 * o.pressure[0].max(o.pressure[1])));
-                cells.extend(pair.two(2, |outcome| outcome.returns_a_second));
-                cells.extend(pair.waits());
-                document.row(format!("{}, {shown}{remark}", pair.run.setting.application), cells);
-            }
+            let name = format!("savings-{application}-{backend}");
+            let Some(pair) = Pair::read(folder, &name)? else { continue };
+            let mut cells = pair.both(1, |outcome| 100.0 * outcome.saved).to_vec();
+            cells.extend(pair.two(1, |outcome| 100.0 * outcome.away[0]));
+            cells.extend(pair.two(1, |outcome| 100.0 * outcome.away[1]));
+            cells.extend(pair.two(3, |o| 100.0 * o.pressure[0].max(o.pressure[1])));
+            cells.extend(pair.two(2, |outcome| outcome.returns_a_second));
+            cells.extend(pair.waits());
+            document.row(format!("{}, {shown}", pair.run.setting.application), cells);
         }
     }
     Ok(document)

@@ -19,7 +19,6 @@ pub struct Setting {
     pub agent: String,
     pub ratio: f64,
     pub threshold: f64,
-    pub mglru: bool,
 }
 
 /// Sums at a time in seconds, by name.
@@ -134,6 +133,5 @@ fn setting(text: &str) -> Result<Setting> {
         agent: word("AGENT", "published").to_owned(),
         ratio: word("RATIO", "0.0005").parse()?,
         threshold: word("THRESHOLD", "0.001").parse()?,
-        mglru: word("LISTS", "classic") == "mglru",
     })
 }

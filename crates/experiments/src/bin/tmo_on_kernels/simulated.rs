@@ -4,7 +4,7 @@ use prairie_model::random::{Random, Spread};
 use prairie_offload::g_swap::GSwap;
 use prairie_offload::senpai::Senpai;
 use prairie_tmo::agent::{Agent, Driver};
-use prairie_tmo::app::{APPS, App, DATACENTER_TAX, MICROSERVICE_TAX};
+use prairie_tmo::app::App;
 use prairie_tmo::backend::{Backend, Ssd, Zswap};
 use prairie_tmo::container::{Container, ContainerParts, Counters};
 use prairie_tmo::experiment::web::{self, LOOK_S, Server};
@@ -18,11 +18,6 @@ fn device(name: &'static str, us: f64) -> Ssd {
     let mut ssd = Ssd::new(name, us, 64, 0.0);
     ssd.read = Spread::fixed(us * 1e3);
     ssd
-}
-
-fn named(name: &str) -> Option<App> {
-    let mut known = APPS.into_iter().chain([DATACENTER_TAX, MICROSERVICE_TAX]);
-    known.find(|app| app.name == name)
 }
 
 fn agent(setting: &Setting) -> Agent {
@@ -49,9 +44,9 @@ fn backend(setting: &Setting, wait_us: Option<f64>) -> Backend {
 pub fn simulate(setting: &Setting, waits: [Option<f64>; 2]) -> Outcome {
     let backend = backend(setting, waits[0]);
     let disk = device("disk", waits[1].unwrap_or(470.0));
-    let kernel = if setting.mglru { Kernel::MGLRU } else { Kernel::LINUX_6_12 };
+    let kernel = Kernel::LINUX_6_12;
     let (bytes, real_pages, busy_tasks) = (setting.mib << 20, 1, 1);
-    match named(&setting.application) {
+    match App::named(&setting.application) {
         Some(app) => {
             let parts = ContainerParts {
                 pages: app.pages((bytes / 4096) as usize, &mut Random::new(setting.seed)),

@@ -4,9 +4,9 @@
 #
 # Prints table documents for `experiments` on standard output: the mixed load, and pipes at several
 # rates, with LOADS=kinds kinds of unmovable memory, and with LOADS=rest what the daemon uses while nothing
-# happens. LOADS=day runs the load of a day and prints nothing: `regions_day FOLDER` does. LOADS=compile (a
-# build of Linux) leaves its results in FOLDER for `kernel/measure`. RUNS lists pairs KERNEL/AGENT; without it, each of
-# VM_KERNELS runs with each of AGENTS. LOADS, RATES (MiB/s, or full), and HOURS select loads;
+# happens. LOADS=day runs the load of a day and prints nothing: `regions_day FOLDER` does. LOADS=compile
+# (a build of Linux) leaves its results in FOLDER for `kernel/measure`. RUNS lists pairs KERNEL/AGENT;
+# without it, each of VM_KERNELS runs with each of AGENTS. LOADS, RATES (MiB/s, or full), and HOURS select loads;
 # SECONDS_EACH sets how long the mixed load and the build last. ROUNDS (3) repeats them and the pipes,
 # agents in turn; rounds differ in when parts of the load begin. TABLE names the table of the mixed
 # load, PIPES that of the pipes. MAKE_ROOM sets the daemon's `make_room`. CPUS (1) is the number of

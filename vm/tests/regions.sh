@@ -5,8 +5,8 @@
 # VM_KERNELS names the kernels, or folders that have one, VM_KEEP a folder to keep what runs said,
 # PRAIRIE, KERNEL_LOAD, and KILL_OFFLINE binaries to use. KILLS is how often the daemon is killed at
 # any moment; four times more it is killed while a block is offline. BLOCKS=2G tests memory blocks of
-# 2 GiB, in a machine of 12 GiB. --short is one machine with one
-# kernel, about a minute and a half; where none is available, it is skipped.
+# 2 GiB, in a machine of 12 GiB. --short is one machine with one kernel, about a minute and a half; where
+# none is available, it is skipped.
 set -eu
 cd "$(dirname "$0")/../.."
 short=

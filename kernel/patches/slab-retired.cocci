@@ -1,14 +1,11 @@
-// New objects do not go into slabs of retired pageblocks.
+// New objects do not go into slabs of retired pageblocks, whichever list the slab is on.
 // file: mm/slub.c
 // inserts: 2
 // without: returns
 @@ @@
-  get_partial_node(...)
+  pfmemalloc_match(...)
   {
-  <...
-  if (!pfmemalloc_match(...))
-	continue;
 + if (contiguitas_is_retired_page(slab_page(slab)))
-+	continue;
-  ...>
++	return false;
+  ...
   }

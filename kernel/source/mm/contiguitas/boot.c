@@ -54,6 +54,24 @@ static unsigned long __init initial_pages(unsigned long node_pages)
 }
 
 /*
+ * Where the kernel's image ends in a node, with the page tables that boot put right above it. None of
+ * it moves, so the border could not rise past it. 0 if it lies in another node, or so high that less
+ * than half of the node would lie above the border.
+ */
+static unsigned long __init image_end(int nid)
+{
+	unsigned long end = PFN_UP(__pa_symbol(_end)), first, last;
+	phys_addr_t start, stop;
+	u64 i;
+
+	for_each_reserved_mem_range(i, &start, &stop)
+		if (start < __pa_symbol(_end) && stop > __pa_symbol(_text))
+			end = max(end, PFN_UP(stop));
+	get_pfn_range_for_nid(nid, &first, &last);
+	return end > first && end <= first + (last - first) / 2 ? end : 0;
+}
+
+/*
  * The first page of ZONE_MOVABLE in a node: above the requested number of its pages. The
  * zone right below the border must be the highest one and have memory of its own, or it could not
  * take any over: hence not below the lowest page that ZONE_MOVABLE may use, and a block more.
@@ -93,7 +111,7 @@ bool __init contiguitas_place_borders(unsigned long *movable_pfn, unsigned long 
 	if (!contiguitas_enabled)
 		return false;
 	for_each_node_state(nid, N_MEMORY)
-		movable_pfn[nid] = first_border(nid, lowest_usable);
+		movable_pfn[nid] = first_border(nid, max(lowest_usable, image_end(nid)));
 	return true;
 }
 
@@ -228,4 +246,8 @@ static int __init contiguitas_init(void)
 	}
 	return error ?: contiguitas_sysfs_init();
 }
-late_initcall(contiguitas_init);
+/*
+ * As early as the kernel has threads, marks, and /sys/kernel/mm: what comes after it, the initial file
+ * system and drivers above all, may need more than the first border leaves.
+ */
+postcore_initcall_sync(contiguitas_init);

@@ -7,6 +7,7 @@
  * reserved, allocation, reclaim, compaction and the decision to retry agree that there is nothing.
  * Who may ignore reserves (reclaim itself, victims of the OOM killer) still can.
  */
+#include <linux/math.h>
 #include <linux/memory_hotplug.h>
 #include <linux/mm.h>
 #include <linux/swap.h>
@@ -154,21 +155,41 @@ void contiguitas_set_band(struct contiguitas_node *node)
 	WRITE_ONCE(band->end, border + above / 1024 * READ_ONCE(share[CONTIGUITAS_MOVABLE]));
 }
 
+/* What the kernel would keep free without huge pages, in KiB, as calculate_min_free_kbytes() computes it. */
+static u64 usual_min_free_kbytes(u64 pages)
+{
+	u64 usual = int_sqrt64((pages << (PAGE_SHIFT - 10)) * 16);
+
+	usual = clamp_t(u64, usual, 128, 262144);
+	usual = max_t(s64, usual, user_min_free_kbytes);
+	return min_t(u64, usual, min_free_kbytes);
+}
+
 /*
- * A zone's share of min_free_kbytes in pages, from which the distance between its marks follows. The
- * kernel relates ZONE_MOVABLE to the lower zones, which are small here: kswapd would keep several
- * times as much of it free as without a border.
+ * A zone's share of min_free_kbytes in pages, from which its marks follow.
+ *
+ * ZONE_MOVABLE has a share of all, which only sets the distance between its marks. The kernel relates
+ * it to the lower zones, which are small here: kswapd would keep several times as much of it free as
+ * without a border.
+ *
+ * The lower zones have, together, what is kept for requests that cannot wait. The kernel raises
+ * min_free_kbytes to help huge pages, up to 5 % of memory. Those lie above, and below the border all of
+ * it would be missing: it is more than the first border leaves free on a node of 4 GiB.
  */
 u64 contiguitas_share_of_min(struct zone *zone, u64 share)
 {
-	u64 least = min_free_kbytes >> (PAGE_SHIFT - 10), all = 0;
+	u64 below = 0, above = 0;
 	struct zone *each;
 
-	if (!contiguitas_enabled || zone_idx(zone) != ZONE_MOVABLE)
+	if (!contiguitas_enabled)
 		return share;
 	for_each_zone(each)
-		all += zone_managed_pages(each);
-	return mul_u64_u64_div_u64(least, zone_managed_pages(zone), all);
+		*(zone_idx(each) == ZONE_MOVABLE ? &above : &below) += zone_managed_pages(each);
+	if (zone_idx(zone) == ZONE_MOVABLE)
+		return mul_u64_u64_div_u64(min_free_kbytes >> (PAGE_SHIFT - 10),
+					   zone_managed_pages(zone), below + above);
+	return mul_u64_u64_div_u64(usual_min_free_kbytes(below + above) >> (PAGE_SHIFT - 10),
+				   zone_managed_pages(zone), below);
 }
 
 /* Marks, reserves, and limits of the per-CPU lists follow the new sizes. */

@@ -118,6 +118,20 @@ efi() {
     check_log
 }
 
+# Files of the initial file system need more memory below the border than the first one leaves.
+starts() {
+    check "pages of the initial file system" $(($(wc -c </zeros) / 4096)) -eq 51200
+    check "pages by which the border rose" $(($(counter pageblocks_grown) * 512)) -ge 10000
+    "$load" scan 2 >/tmp/values
+    check "unmovable frames above the border" "$(value scan_strays)" -eq 0
+    # Huge pages ask for more free memory, but not below the border.
+    echo always >/sys/kernel/mm/transparent_hugepage/enabled
+    check "min_free_kbytes with huge pages" "$(cat /proc/sys/vm/min_free_kbytes)" -ge 20000
+    check "pages kept below the border for requests that cannot wait" \
+        "$(awk '/^Node/ { below = $4 != "Movable" } below && $1 == "min" { pages += $2 } END { print pages }' /proc/zoneinfo)" -le 3000
+    check_log
+}
+
 # With more movable memory in use than there is room for, none of it lies below the border, though
 # much is free there.
 confines() {
@@ -488,6 +502,32 @@ rescues() {
     cat $node/counters
     check "OOM kills" "$(vmstat oom_kill)" -eq 0
     check "rescues by the OOM notifier" "$(counter oom_rescues)" -ge 2
+}
+
+# Users wait for memory while much is retired below a border that cannot move: it is lent to them, until
+# they do not wait any more.
+borrows() {
+    make_files
+    burst 700
+    echo 0 >$sys/step_pageblocks
+    echo 0 >$node/floor_kb
+    sleep 3
+    check "MiB free below the border" $(($(cat $node/unmovable_available_kb) / 1024)) -le 100
+    (while :; do cat /disk/file >/dev/null; done) &
+    reader=$!
+    "$load" hold $(($(cat $node/movable_available_kb) / 1024 + 200)) 20 0 >/tmp/held &
+    n=0
+    while [ "$(counter loans)" -eq 0 ] && [ $n -lt 15 ]; do sleep 1; n=$((n + 1)); done
+    check "loans" "$(counter loans)" -ge 1
+    sleep 3
+    check "pages of users below the border" "$(users_below)" -ge 20000
+    check "rescues by the OOM notifier" "$(counter oom_rescues)" -eq 0
+    kill $reader
+    wait
+    sleep 15
+    check "zones that lend after it" "$(lending)" -eq 0
+    cat $node/counters
+    check "OOM kills" "$(vmstat oom_kill)" -eq 0
 }
 
 # Page flags do not tell pipes, stacks, and most other memory of the kernel from free frames on per-CPU

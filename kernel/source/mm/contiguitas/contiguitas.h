@@ -131,7 +131,7 @@ unsigned int contiguitas_retire(struct contiguitas_node *node, unsigned int page
 void contiguitas_unretire(struct contiguitas_node *node, unsigned long start);
 void contiguitas_retire_again(struct contiguitas_node *node, unsigned long from,
 			      unsigned long start);
-unsigned int contiguitas_recall(struct contiguitas_node *node, unsigned long pages);
+unsigned int contiguitas_recall(struct contiguitas_node *node, unsigned long pages, int type);
 /* Free pages of retired pageblocks, which the kernel does not count as free. */
 unsigned long contiguitas_retired_free(const struct contiguitas_node *node);
 bool contiguitas_may_empty(unsigned long start, unsigned long end);

@@ -288,7 +288,7 @@ int contiguitas_grow(struct contiguitas_node *node, unsigned int pageblocks)
 	    contiguitas_size_below(node) + pages > READ_ONCE(node->ceiling))
 		return refuse(node, border, pages, true, -ENOSPC);
 	/* Those that are retired lie beside the border. */
-	contiguitas_recall(node, ULONG_MAX);
+	contiguitas_recall(node, ULONG_MAX, MIGRATE_UNMOVABLE);
 	error = move(node, border, pageblocks, true);
 	if (error)
 		node->counts.grow_failures++;

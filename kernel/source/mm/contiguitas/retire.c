@@ -143,8 +143,11 @@ void contiguitas_retire_again(struct contiguitas_node *node, unsigned long from,
 		}
 }
 
-/* As many as have the free pages that are needed are used again, the lowest first. How many. */
-unsigned int contiguitas_recall(struct contiguitas_node *node, unsigned long pages)
+/*
+ * As many as have the free pages that are needed are used again, the lowest first, by requests of this
+ * type above all. How many.
+ */
+unsigned int contiguitas_recall(struct contiguitas_node *node, unsigned long pages, int type)
 {
 	unsigned long border = contiguitas_border(node), most, from;
 	unsigned int done = 0;
@@ -155,7 +158,7 @@ unsigned int contiguitas_recall(struct contiguitas_node *node, unsigned long pag
 	for (from = node->retired_from; from < border; from += pageblock_nr_pages) {
 		if (most - min(most, isolated_free(node->lower)) >= pages)
 			break;
-		undo_isolate_page_range(from, from + pageblock_nr_pages, MIGRATE_UNMOVABLE);
+		undo_isolate_page_range(from, from + pageblock_nr_pages, type);
 		done++;
 	}
 	WRITE_ONCE(node->retired_from, from < border ? from : 0);

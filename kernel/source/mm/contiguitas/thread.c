@@ -180,7 +180,8 @@ static unsigned int recall(struct contiguitas_node *node, unsigned long long bey
 	contiguitas_available(node, available);
 	beyond += marks.target[CONTIGUITAS_UNMOVABLE];
 	if (available[CONTIGUITAS_UNMOVABLE] < beyond)
-		done = contiguitas_recall(node, beyond - available[CONTIGUITAS_UNMOVABLE]);
+		done = contiguitas_recall(node, beyond - available[CONTIGUITAS_UNMOVABLE],
+					  MIGRATE_UNMOVABLE);
 	if (done) {
 		/* For who waits it is as if the border had moved, and for the hold against turning. */
 		atomic_inc(&node->moves);
@@ -268,16 +269,17 @@ static unsigned int serve(struct contiguitas_node *node, unsigned long wanted)
 }
 
 /*
- * A page that stays beside the border keeps all free memory below it. Rather than kill for lack of
- * that, the region lends what it has beyond its target: movable requests may use it where it lies.
- * It is theirs until they free it or a hand-over migrates it. How many pageblocks' worth there is.
+ * A page that stays beside the border keeps all free memory below it. Rather than let users wait for
+ * reclaim, or kill one, the region lends what it has beyond its target: movable requests may use it
+ * where it lies. It is theirs until they free it or a hand-over migrates it. Unmovable requests
+ * avoid what was retired for as long as they have other pageblocks. How many pageblocks' worth there is.
  */
 static unsigned int lend(struct contiguitas_node *node)
 {
 	unsigned long long available[CONTIGUITAS_REGIONS], target;
 	struct contiguitas_marks marks;
 
-	contiguitas_recall(node, ULONG_MAX);
+	contiguitas_recall(node, ULONG_MAX, MIGRATE_MOVABLE);
 	contiguitas_marks(node, &marks);
 	contiguitas_available(node, available);
 	target = marks.target[CONTIGUITAS_UNMOVABLE];
@@ -290,7 +292,17 @@ static unsigned int lend(struct contiguitas_node *node)
 	return (available[CONTIGUITAS_UNMOVABLE] - target) / pageblock_nr_pages;
 }
 
-/* No more is lent as soon as the region above has its own target again. */
+/* Whether users wait for memory so often that the region below shall give some. */
+static bool users_press(const struct contiguitas_node *node, const struct contiguitas_view *view)
+{
+	return view->pressure[CONTIGUITAS_MOVABLE] >=
+	       node->resizer.tuning.threshold[CONTIGUITAS_MOVABLE];
+}
+
+/*
+ * No more is lent as soon as the region below lacks memory itself, or the one above has its own target
+ * again and its users do not wait.
+ */
 static void end_loan(struct contiguitas_node *node, const struct contiguitas_view *view)
 {
 	struct contiguitas_marks marks;
@@ -298,7 +310,9 @@ static void end_loan(struct contiguitas_node *node, const struct contiguitas_vie
 	if (!node->lends)
 		return;
 	contiguitas_marks(node, &marks);
-	if (view->available[CONTIGUITAS_MOVABLE] < marks.target[CONTIGUITAS_MOVABLE])
+	if (view->available[CONTIGUITAS_UNMOVABLE] >= view->low[CONTIGUITAS_UNMOVABLE] &&
+	    (users_press(node, view) ||
+	     view->available[CONTIGUITAS_MOVABLE] < marks.target[CONTIGUITAS_MOVABLE]))
 		return;
 	WRITE_ONCE(node->lends, 0);
 	contiguitas_bar(node->lower);
@@ -349,6 +363,8 @@ static unsigned int resize(struct contiguitas_node *node, u64 period)
 		done += carry_out(node, &decision, READ_ONCE(contiguitas_tunables.step_pageblocks));
 	} else {
 		done = shrink(node, &decision);
+		if (!done && !node->lends && contiguitas_is_retired(node) && users_press(node, &view))
+			lend(node);
 	}
 	if (done)
 		contiguitas_moved(&node->resizer, decision.resize);

@@ -11,6 +11,7 @@
 #include <linux/jump_label.h>
 #include <linux/mmzone.h>
 #include <linux/page-isolation.h>
+#include <linux/sched.h>
 
 struct alloc_context;
 
@@ -77,6 +78,15 @@ static inline bool contiguitas_mover_waits(struct zone *zone)
 static inline bool contiguitas_scans_all(struct zone *zone, bool highest_priority)
 {
 	return contiguitas_active() && highest_priority && zone_idx(zone) == ZONE_MOVABLE;
+}
+
+/* Whether what a hand-over allocates stays as it is. Not if it was asked for cleared. */
+bool __contiguitas_takes(void);
+
+static inline bool contiguitas_takes(gfp_t flags)
+{
+	return contiguitas_active() && (current->flags & PF_KTHREAD) && !(flags & __GFP_ZERO) &&
+	       __contiguitas_takes();
 }
 
 /* Whether a page still lies in the zone whose lock was taken for it. */
@@ -189,6 +199,7 @@ static inline bool contiguitas_read_trylock(struct zone *zone) { return true; }
 static inline void contiguitas_read_unlock(struct zone *zone) {}
 static inline bool contiguitas_mover_waits(struct zone *zone) { return false; }
 static inline bool contiguitas_scans_all(struct zone *zone, bool highest_priority) { return false; }
+static inline bool contiguitas_takes(gfp_t flags) { return false; }
 #define contiguitas_changed_zone(page, zone) false
 static inline bool contiguitas_wake(struct zone *zone, enum zone_type highest) { return false; }
 static inline bool contiguitas_keeps_online(void) { return false; }

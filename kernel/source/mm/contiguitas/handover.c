@@ -79,6 +79,23 @@ static void give_back(unsigned long start, unsigned long end)
 		__free_page(pfn_to_page(start));
 }
 
+/*
+ * Whether the thread of a node is taking pageblocks. What it allocates meanwhile is handed over and freed,
+ * or receives a page that is migrated: "init_on_alloc" need not clear it.
+ */
+bool __contiguitas_takes(void)
+{
+	int nid;
+
+	for_each_online_node(nid) {
+		const struct contiguitas_node *node = contiguitas_nodes[nid];
+
+		if (node && node->thread == current)
+			return node->takes;
+	}
+	return false;
+}
+
 /* Empties each pageblock and takes it. Those of one type together. */
 static int take(unsigned long start, unsigned long end)
 {
@@ -254,8 +271,10 @@ static int move(struct contiguitas_node *node, unsigned long start, unsigned int
 	int error = -EBUSY;
 
 	get_online_mems();
+	node->takes = true;
 	if (may_move(from, start, end))
 		error = take(start, end);
+	node->takes = false;
 	if (!error)
 		error = hand_over(node, start, end, up);
 	put_online_mems();

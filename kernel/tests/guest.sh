@@ -645,6 +645,25 @@ restarts() {
     check "seconds since kexec -e" 1 -eq 0
 }
 
+# The kernel crashes, and the crash kernel can read all of its memory. What is reserved for that lies below the
+# border.
+dumps() {
+    if [ -e /proc/vmcore ]; then
+        size=$(($(stat -c %s /proc/vmcore) / 1048576))
+        check "MiB of the dump" $size -ge 2700
+        check "MiB of it that can be read at the end" \
+            $(($(dd if=/proc/vmcore bs=1M skip=$((size - 100)) count=90 2>/dev/null | wc -c) / 1048576)) -eq 90
+        check_log
+        return
+    fi
+    last=$(sed -n 's/.*-\([0-9a-f]*\) : Crash kernel/\1/p' /proc/iomem | tail -n 1)
+    check "page at which the crash kernel's memory ends" $((0x$last / 4096)) -le "$(border)"
+    (cd / && find . -xdev -path ./in -prune -o -print | cpio -o -H newc | gzip -1) >/in/initrd 2>/dev/null
+    kexec -s -p /in/vmlinuz --initrd=/in/initrd --reuse-cmdline --append=maxcpus=1
+    check "status of kexec -p" $? -eq 0
+    echo c >/proc/sysrq-trigger
+}
+
 # The stressors of stress-ng in its classes memory and vm, one after another, while the border moves.
 stress() {
     seconds=$2

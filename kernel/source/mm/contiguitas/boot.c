@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* The boot parameter, the first border of each node, and the start of everything. */
 #include <linux/init.h>
+#include <linux/initrd.h>
 #include <linux/list.h>
 #include <linux/memblock.h>
 #include <linux/mm.h>
@@ -18,6 +19,8 @@
 #define INITIAL_PER_1024 64
 /* Never less than this below the border: chosen, some four times what the kernel itself takes. */
 #define INITIAL_LEAST ((unsigned long)SZ_256M)
+/* Smaller nodes have no border, that of a crash kernel above all: chosen, the image takes much of them. */
+#define SMALLEST_NODE PFN_DOWN(SZ_512M)
 
 bool contiguitas_enabled __read_mostly = true;
 /* Bytes of a node below the border, if the boot parameter names them. */
@@ -53,22 +56,33 @@ static unsigned long __init initial_pages(unsigned long node_pages)
 	return max(pages, min(PFN_DOWN(INITIAL_LEAST), node_pages / 4));
 }
 
-/*
- * Where the kernel's image ends in a node, with the page tables that boot put right above it. None of
- * it moves, so the border could not rise past it. 0 if it lies in another node, or so high that less
- * than half of the node would lie above the border.
- */
-static unsigned long __init image_end(int nid)
+/* The initial file system, which goes once it is unpacked. */
+static bool __init is_initrd(phys_addr_t start, phys_addr_t stop)
 {
-	unsigned long end = PFN_UP(__pa_symbol(_end)), first, last;
+#ifdef CONFIG_BLK_DEV_INITRD
+	return initrd_start && start < __pa(initrd_end) && stop > __pa(initrd_start);
+#else
+	return false;
+#endif
+}
+
+/*
+ * Where the last of what boot reserved ends in the lower half of a node: the kernel's image with page
+ * tables above it, the memory of a crash kernel. None of it moves, so the border could not rise past it.
+ * What is reserved in the upper half stops the border there.
+ */
+static unsigned long __init reserved_end(int nid)
+{
+	unsigned long first, last, middle, end = 0;
 	phys_addr_t start, stop;
 	u64 i;
 
-	for_each_reserved_mem_range(i, &start, &stop)
-		if (start < __pa_symbol(_end) && stop > __pa_symbol(_text))
-			end = max(end, PFN_UP(stop));
 	get_pfn_range_for_nid(nid, &first, &last);
-	return end > first && end <= first + (last - first) / 2 ? end : 0;
+	middle = first + (last - first) / 2;
+	for_each_reserved_mem_range(i, &start, &stop)
+		if (PFN_DOWN(start) >= first && PFN_UP(stop) <= middle && !is_initrd(start, stop))
+			end = max(end, PFN_UP(stop));
+	return end;
 }
 
 /*
@@ -83,6 +97,8 @@ static unsigned long __init first_border(int nid, unsigned long lowest_usable)
 
 	for_each_mem_pfn_range(i, nid, &first, &last, NULL)
 		present += last - first;
+	if (present < SMALLEST_NODE)
+		return 0;
 	wanted = initial_pages(present);
 	for_each_mem_pfn_range(i, nid, &first, &last, NULL) {
 		unsigned long usable = clamp(lowest_usable, first, last);
@@ -111,7 +127,7 @@ bool __init contiguitas_place_borders(unsigned long *movable_pfn, unsigned long 
 	if (!contiguitas_enabled)
 		return false;
 	for_each_node_state(nid, N_MEMORY)
-		movable_pfn[nid] = first_border(nid, max(lowest_usable, image_end(nid)));
+		movable_pfn[nid] = first_border(nid, max(lowest_usable, reserved_end(nid)));
 	return true;
 }
 

@@ -517,7 +517,7 @@ borrows() {
     check "MiB free below the border" $(($(cat $node/unmovable_available_kb) / 1024)) -le 100
     (while :; do cat /disk/file >/dev/null; done) &
     reader=$!
-    "$load" hold $(($(cat $node/movable_available_kb) / 1024 + 200)) 20 0 >/tmp/held &
+    "$load" hold $(($(cat $node/movable_available_kb) / 1024 + 900)) 20 0 >/tmp/held &
     n=0
     while [ "$(counter loans)" -eq 0 ] && [ $n -lt 15 ]; do sleep 1; n=$((n + 1)); done
     check "loans" "$(counter loans)" -ge 1

@@ -227,6 +227,9 @@ struct Follow<'a> {
     begun: HashSet<u32>,
     /// By zone and CPU: the last act that showed the number of frames on the lists to be right.
     counted: Vec<Vec<usize>>,
+    /// By zone and CPU: frames by which the lists may be above their high mark since a free last found
+    /// them below it, because refills brought them or the mark was lowered.
+    above: Vec<Vec<u64>>,
     /// By zone and CPU: how often what is freed at once has doubled (`free_factor`).
     factors: Vec<Vec<u32>>,
     handed_over: usize,
@@ -309,6 +312,7 @@ fn follow_once(
         taken_before: HashMap::new(),
         begun: HashSet::new(),
         counted: vec![vec![0; recording.cpus.into()]; recording.layout.zones().len()],
+        above: vec![vec![0; recording.cpus.into()]; recording.layout.zones().len()],
         factors: vec![vec![0; recording.cpus.into()]; recording.layout.zones().len()],
         handed_over: boot.iter().rposition(late).unwrap_or(0),
         known,
@@ -480,11 +484,16 @@ impl Follow<'_> {
     }
 
     fn advance(&mut self, moment: Moment) {
+        let before = self.stages.limits().to_vec();
         if !self.stages.advance() {
             return;
         }
         self.result.hidden.limits += 1;
         let limits = self.stages.limits().to_vec();
+        for (zone, (before, now)) in before.iter().zip(&limits).enumerate() {
+            let lowered = before.high.saturating_sub(now.high);
+            self.above[zone].iter_mut().for_each(|above| *above += u64::from(lowered));
+        }
         if self.adaptive {
             self.machine.linux.set_pagesets(&limits);
         }

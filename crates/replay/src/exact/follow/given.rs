@@ -202,7 +202,13 @@ impl Follow<'_> {
             self.advance(Moment::before(index));
             high = u64::from(self.stages.pageset(zone).high);
         }
-        let most = if drains { high + act.order.frames() - 1 } else { high - 1 };
+        let above = &mut self.above[zone][usize::from(act.cpu)];
+        let most = match drains {
+            true => high + act.order.frames() - 1 + *above,
+            false => high - 1,
+        };
+        let drained = self.cpus[usize::from(act.cpu)].drains.left.max(0) as u64;
+        *above = if drains { above.saturating_sub(drained) } else { 0 };
         if count > most {
             let missing = self.take_surplus(index, act, zone, count - most);
             self.result.odd.undrained += u64::from(missing > 0);

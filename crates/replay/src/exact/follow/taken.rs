@@ -111,7 +111,9 @@ impl Follow<'_> {
         let list = (migrate_type, migrate_type);
         self.machine.linux.cache_block(&mut self.machine.table, act.cpu, block, list, End::Tail);
         self.entered[act.frame.index()] = (index as u32, migrate_type);
-        let refill = self.cpus[usize::from(act.cpu)].refill.as_mut().expect("under way");
+        let cpu = usize::from(act.cpu);
+        let refill = self.cpus[cpu].refill.as_mut().expect("under way");
+        self.above[refill.zone][cpu] += act.order.frames();
         refill.left -= 1;
         if refill.left == 0 {
             let refill = *refill;

@@ -46,9 +46,9 @@ hold() {
         *) least=$5 ;;
         esac
         echo "Linux $1, $2 CPUs, $name: $share of 1,000,000 of $total"
-        [ "$total" -gt 5000 ] && [ "$share" -ge "$least" ] || {
+        [ "$total" -gt 2000 ] && [ "$share" -ge "$least" ] || {
             "$prairie" replay "$folder/trace.parquet" --against "$folder" >&2 || :
-            fail "$folder" "Linux $1, $2 CPUs, $name: $share, expected at least $least of more than 5000"
+            fail "$folder" "Linux $1, $2 CPUs, $name: $share, expected at least $least of more than 2000"
         }
     done <"$work/shares"
     rm -rf "$folder"

@@ -40,4 +40,12 @@ for cpu in "$trace"/per_cpu/cpu*; do
 done >"$OUT/ring.stats"
 uname -r >"$OUT/release"
 dmesg >"$OUT/dmesg"
+# In many boots of 6.1 and 6.12, probes of the command line have no folder in tracefs, so trace-cmd would
+# find no format for their events. A new instance has a folder for each.
+for name in $(sed -n 's,^[pr][0-9]*:kprobes/\([a-z_]*\) .*,\1,p' $trace/kprobe_events); do
+    [ ! -d "$trace/events/kprobes/$name" ] || continue
+    mkdir $trace/instances/formats
+    mount --bind $trace/instances/formats/events/kprobes $trace/events/kprobes
+    break
+done
 trace-cmd extract -o "$OUT/trace.dat" >/dev/null

@@ -380,28 +380,56 @@ fn bulk() -> Act {
     Act::aside(Action::Bulk { migrate_type: TYPE, frames: 0, node: None, returns: false }, 0)
 }
 
+/// Before there are readings, an update of statistics drains the only block on the lists, which is larger
+/// than their high mark. Later a refill splits it.
+#[test]
+fn an_update_of_statistics_can_drain_all_there_is() {
+    let huge = |act: Act| Act { order: Order::HUGE, ..act };
+    let mut acts = frees(&[0], 1);
+    acts.push(alloc(0, 2048));
+    acts.extend(refill(0, 0..1).chain([alloc(0, 0)]).map(huge));
+    acts.extend(refill(0, 512..513).map(huge));
+    acts.push(huge(act(0, 9, Action::Drain(TYPE), 512)));
+    acts.extend(refill(0, 512..515).chain([alloc(0, 512)]));
+    assert_exact(&compare(&recording(1, 3, acts, KernelVersion::new(7, 3))), 3);
+}
+
+/// Allocations that a thread made before an update of statistics that finds `count` frames on its list.
+/// Before the update, the list gets three more frames and a block of two. `logged` comes after it.
+fn taken_before_update(told: bool, count: u32, logged: &[Act]) -> usize {
+    let mut acts: Vec<Act> = told.then(bulk).into_iter().collect();
+    acts.extend(refill(0, 0..4).chain([alloc(0, 0)]));
+    acts.extend([8, 10].map(|frame| of_two(act(0, 0, Action::Locked(TYPE), frame))));
+    acts.push(of_two(alloc(0, 8)));
+    acts.push(Act { thread: 9, ..Act::aside(Action::Decay(0), 0) });
+    acts.extend(logged);
+    let reading = ListReading { count, ..READING };
+    let recording = recording(1, 4, acts, KernelVersion::new(7, 3));
+    let recording = Recording { readings: vec![(0, reading)], ..recording };
+    let (opening, all) = (Opening::of(&recording), 0..recording.acts.len());
+    let followed = follow::follow(&recording, &opening, Config::of(recording.version), all);
+    let update = |(_, step): &(usize, &Step)| matches!(step, Step::Decay { .. });
+    let before = followed.script.steps().take_while(|step| !update(step));
+    before.filter(|(_, step)| matches!(step, Step::Alloc { .. })).count()
+}
+
+fn of_two(act: Act) -> Act {
+    Act { order: Order::new(1).unwrap(), ..act }
+}
+
 /// A thread takes a block, and logs it after an update of statistics that found the list without it,
-/// maybe after another thread that takes the next block.
+/// maybe after another thread that takes the next block, or one of another list.
 #[test]
 fn an_update_of_statistics_shows_that_a_block_is_logged_late() {
     let (late, other) = (Act { thread: 1, ..alloc(0, 1) }, Act { thread: 2, ..alloc(0, 2) });
-    let taken_before = |(count, logged): (u32, &[Act])| {
-        let mut acts = vec![bulk()];
-        acts.extend(refill(0, 0..4).chain([alloc(0, 0)]));
-        acts.push(Act { thread: 9, ..Act::aside(Action::Decay(0), 0) });
-        acts.extend(logged);
-        let reading = ListReading { count, ..READING };
-        let recording = recording(1, 4, acts, KernelVersion::new(7, 3));
-        let recording = Recording { readings: vec![(0, reading)], ..recording };
-        let (opening, all) = (Opening::of(&recording), 0..recording.acts.len());
-        let config = Config::of(recording.version);
-        let followed = follow::follow(&recording, &opening, config, all);
-        let update = |(_, step): &(usize, &Step)| matches!(step, Step::Decay { .. });
-        let before = followed.script.steps().take_while(|step| !update(step));
-        before.filter(|(_, step)| matches!(step, Step::Alloc { .. })).count()
-    };
-    assert_eq!([(3, &[late][..]), (2, &[late])].map(taken_before), [1, 2]);
-    assert_eq!([(3, &[other, late][..]), (2, &[other, late])].map(taken_before), [1, 2]);
+    let larger = Act { thread: 1, ..of_two(alloc(0, 10)) };
+    for told in [false, true] {
+        let taken = |count, logged: &[Act]| taken_before_update(told, count, logged);
+        assert_eq!([5, 4].map(|count| taken(count, &[late])), [2, 3]);
+        assert_eq!([5, 4].map(|count| taken(count, &[other, late])), [2, 3]);
+    }
+    let taken = |count| taken_before_update(true, count, &[other, larger]);
+    assert_eq!([5, 3].map(taken), [2, 3]);
 }
 
 /// Thread 2 takes a block before a free that would fill the list with it, and logs it after, maybe
@@ -425,7 +453,6 @@ fn a_free_that_does_not_drain_shows_that_a_block_is_logged_late() {
 /// which takes a larger block after them. The frame is behind what was freed.
 #[test]
 fn a_free_that_does_not_drain_is_explained_by_a_block_that_others_stand_ahead_of() {
-    let of_two = |act: Act| Act { order: Order::new(1).unwrap(), ..act };
     let locked = |frame| act(0, 0, Action::Locked(TYPE), frame);
     let free = |frame| act(0, 1, Action::Free, frame);
     let mut acts = vec![bulk(), Act::aside(Action::Resized(Resized::Boot), 0)];
@@ -444,7 +471,6 @@ fn a_free_that_does_not_drain_is_explained_by_a_block_that_others_stand_ahead_of
 /// taken.
 #[test]
 fn a_block_that_is_logged_after_an_interrupt_was_taken_before_all_of_its_frees() {
-    let of_two = |act: Act| Act { order: Order::new(1).unwrap(), ..act };
     let locked = |frame| act(0, 0, Action::Locked(TYPE), frame);
     let (late, other) = (of_two(alloc(0, 2)), Act { thread: 2, ..alloc(0, 2101) });
     for logged in [[late, other], [other, late]] {

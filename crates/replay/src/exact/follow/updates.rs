@@ -11,17 +11,18 @@ use crate::exact::step::Step;
 
 impl Follow<'_> {
     /// Statistics are updated. Where the lists hold more than the kernel's number, frames left them
-    /// unseen. Once the record names what is allocated in bulk, there are no such frames: a thread
-    /// that took one was preempted before it logged that.
+    /// unseen, as long as the record does not name what is allocated in bulk, or a thread that took a
+    /// block was preempted before it logged that.
     pub(super) fn decay(&mut self, index: usize, cpu: u16, reading: usize) {
         let Some(&(zone, lists)) = self.recording.readings.get(reading) else { return };
         self.end_bulk(cpu);
-        let count = self.machine.linux.cached_count(zone, cpu);
-        if count > u64::from(lists.count) && index <= self.bulk_from {
-            self.clear_heads(index, cpu, zone, count - u64::from(lists.count));
-        } else if count > u64::from(lists.count) {
-            self.take_before_update(index, cpu, zone, count - u64::from(lists.count));
+        let surplus = |follow: &Self| {
+            follow.machine.linux.cached_count(zone, cpu).saturating_sub(lists.count.into())
+        };
+        if index <= self.bulk_from {
+            self.clear_heads(index, cpu, zone, surplus(self));
         }
+        self.take_before_update(index, cpu, zone, surplus(self));
         if self.machine.linux.cached_count(zone, cpu) == u64::from(lists.count) {
             self.counted[zone][usize::from(cpu)] = index;
         }
@@ -103,32 +104,36 @@ impl Follow<'_> {
     }
 
     /// Takes the head of a list before an update of statistics that found the lists without it: the
-    /// update preempted a thread that had taken the block and logs it as soon as it runs again. If the
-    /// CPU next takes a block from behind the head, other threads log what is ahead of it later.
+    /// update preempted a thread that had taken the block and logs it as the next that it allocates. If
+    /// it logs a block from behind the head, other threads log what is ahead of it later.
     fn take_before_update(&mut self, index: usize, cpu: u16, zone: usize, surplus: u64) {
+        if surplus == 0 {
+            return;
+        }
         let acts = &self.recording.acts;
         let thread = acts[index].thread;
-        let soon = acts[index + 1..].iter().take(PREEMPTED);
-        let mut later = soon.filter(|later| later.cpu == cpu);
-        let next = later.find(|later| {
-            later.frame != Frame::NONE && !later.is_aside() && later.thread != thread
+        let taken = acts[index + 1..].iter().take(PREEMPTED).find_map(|later| {
+            let Action::Alloc(migrate_type, _) = later.action else { return None };
+            if later.cpu != cpu || later.thread == thread {
+                return None;
+            }
+            let lists = &self.machine.linux;
+            let mut listed: Vec<Frame> =
+                lists.cached(zone, cpu, later.order, migrate_type).collect();
+            let ahead = listed.iter().position(|&listed| listed == later.frame)?;
+            listed.truncate(ahead.max(1));
+            let fits = listed.len() as u64 * later.order.frames() == surplus
+                && listed.iter().all(|&frame| self.is_logged_late(frame, index));
+            fits.then_some(listed)
         });
-        let Some(&Act { frame, order, action: Action::Alloc(migrate_type, _), .. }) = next else {
-            return;
-        };
-        let lists = &self.machine.linux;
-        let listed: Vec<Frame> = lists.cached(zone, cpu, order, migrate_type).collect();
-        let Some(ahead) = listed.iter().position(|&listed| listed == frame) else { return };
-        let taken = &listed[..ahead.max(1)];
-        if taken.len() as u64 * order.frames() == surplus
-            && taken.iter().all(|&frame| self.is_logged_late(frame, index))
-        {
-            taken.iter().for_each(|&frame| self.take_early(frame, Moment::before(index)));
+        for frame in taken.into_iter().flatten() {
+            self.take_early(frame, Moment::before(index));
         }
     }
 
     /// Handles a drain of lists without a free: statistics were updated before the record has the
-    /// kernel's numbers. From then on the frames that remain are the high mark, unless none remain.
+    /// kernel's numbers. From then on the frames that remain are the high mark. If none remain, the last
+    /// block was larger than what was too much, and the mark is that of the model.
     pub(super) fn check_decay(&mut self, index: usize, act: &Act) {
         if self.caused.remove(&(index as u32)) {
             return;
@@ -163,13 +168,28 @@ impl Follow<'_> {
         if several_nodes && (drained - last + 1..=drained).contains(&batch) {
             return self.script(Moment::before(index), Step::DrainRemote { zone, cpu });
         }
-        let left = count.saturating_sub(drained);
-        if left > 0 && self.adaptive && index < self.readings_from {
-            let high = u32::try_from(left).unwrap_or(u32::MAX);
-            let tuning = self.machine.linux.tuning(zone, cpu);
-            self.machine.linux.set_tuning(zone, cpu, Tuning { high, ..tuning });
-            self.script(Moment::before(index), Step::Lower { zone, cpu, high });
+        if !self.adaptive || index >= self.readings_from {
+            return;
         }
+        let left = count.saturating_sub(drained);
+        let high = match left {
+            0 => self.lowered(zone, cpu),
+            left => u32::try_from(left).ok(),
+        };
+        let Some(high) = high else { return };
+        let tuning = self.machine.linux.tuning(zone, cpu);
+        self.machine.linux.set_tuning(zone, cpu, Tuning { high, ..tuning });
+        self.script(Moment::before(index), Step::Lower { zone, cpu, high });
+    }
+
+    /// The high mark after an update of statistics, if the lists then hold too much.
+    fn lowered(&mut self, zone: usize, cpu: u16) -> Option<u32> {
+        let lists = &mut self.machine.linux;
+        let before = lists.tuning(zone, cpu);
+        let excess = lists.lower_high(zone, cpu);
+        let high = lists.tuning(zone, cpu).high;
+        lists.set_tuning(zone, cpu, before);
+        (excess > 0).then_some(high)
     }
 
     /// Whether the kernel's numbers follow an act before the next one on its CPU: that drains for

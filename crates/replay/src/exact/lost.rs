@@ -9,8 +9,9 @@
 //! A refill is made for the allocation of its first block. Where that has no event either, both
 //! happened while nothing was traced: in the longest silence of the record.
 //!
-//! How large a refill can be follows from those before it. All orders share the zone's batch, and
-//! since 6.7 a refill of single frames may be twice the last one on its CPU (`nr_pcp_alloc`).
+//! How large a refill can be follows from those before it. All orders share the zone's batch. Before
+//! 6.7 a refill of single frames is a batch, since then it may be twice the last one on its CPU
+//! (`nr_pcp_alloc`).
 
 use std::iter;
 use std::ops::Range;
@@ -109,10 +110,10 @@ fn sizes(before: &[Act], orphan: Act, layout: &Layout, adaptive: bool) -> Vec<u3
     let in_zone = |refill: &&[Act]| zone.is_some_and(|zone| zone.contains(refill[0].frame));
     let batch = refills(before).find(in_zone).and_then(batch_of);
     let single = orphan.order == Order::BASE;
-    let Some(batch) = batch.filter(|_| adaptive || !single) else {
+    let Some(batch) = batch else {
         return BATCHES.into_iter().rev().map(|batch| refilled(batch, orphan.order)).collect();
     };
-    if !single {
+    if !single || !adaptive {
         return vec![refilled(batch, orphan.order)];
     }
     let on_cpu = refills(before).filter(in_zone).filter(|refill| refill[0].cpu == orphan.cpu);
@@ -380,6 +381,10 @@ mod tests {
     }
 
     fn put(acts: &mut Vec<Act>, end: usize, frames: usize) -> u64 {
+        put_of(acts, end, frames, true)
+    }
+
+    fn put_of(acts: &mut Vec<Act>, end: usize, frames: usize, adaptive: bool) -> u64 {
         let span = ZoneSpan {
             node: 0,
             kind: ZoneKind::Dma32,
@@ -389,7 +394,7 @@ mod tests {
             watermarks: Watermarks::default(),
             lowmem_reserve: Default::default(),
         };
-        put_back(acts, end, &Layout::new(vec![span]).unwrap(), true)
+        put_back(acts, end, &Layout::new(vec![span]).unwrap(), adaptive)
     }
 
     #[test]
@@ -404,6 +409,16 @@ mod tests {
         assert!(matches!(acts[9].action, Action::Alloc(..)), "before the first of its allocations");
         let end = acts.len();
         assert_eq!(put(&mut acts, end, 64), 0, "nothing is missing any more");
+    }
+
+    #[test]
+    fn a_refill_is_as_large_as_the_one_before_where_lists_do_not_adapt() {
+        // As a recording of 6.1 had it: 8 to 14 is missing, and 8 to 11 were allocated unseen.
+        let mut acts: Vec<Act> = (1..=7).map(locked).chain((1..=7).map(alloc)).collect();
+        acts.extend((12..=14).map(alloc));
+        let end = acts.len();
+        assert_eq!(put_of(&mut acts, end, 64, false), 7);
+        assert_eq!(locked_frames(&acts), Vec::from_iter(1..=14));
     }
 
     #[test]

@@ -315,6 +315,22 @@ fn a_block_that_is_logged_late_on_another_cpu_left_the_list_that_had_it() {
     assert_exact(&fidelity, 8);
 }
 
+/// Thread 3 is preempted after it logs a free, and the block comes to the list after those that thread 4
+/// frees. Then thread 3 frees another one, or does nothing more.
+#[test]
+fn a_block_that_is_freed_can_come_to_its_list_late() {
+    for more in [false, true] {
+        let free = |thread, frame| act(0, thread, Action::Free, frame);
+        let mut acts = vec![free(3, 2048), free(4, 2049), free(4, 2050)];
+        acts.extend(more.then(|| free(3, 2051)));
+        let got = [2051, 2048, 2050, 2049];
+        acts.extend(got[usize::from(!more)..].iter().map(|&frame| alloc(0, frame)));
+        let fidelity = compare(&recording(1, 4, acts, KernelVersion::new(7, 3)));
+        assert_eq!(fidelity.odd, Inconsistencies::default());
+        assert_exact(&fidelity, 3 + u64::from(more));
+    }
+}
+
 /// A thread refills its list for a block that it logs late. Another CPU refills its own list meanwhile,
 /// and frees put other blocks ahead of the first.
 #[test]

@@ -99,13 +99,10 @@ fn every_frame_is_that_of_7_3() {
 }
 
 /// Lists that requests for the atomic reserve find empty, and runs of frames that `vfree` returns as
-/// larger blocks.
+/// larger blocks. A thread is preempted before a block that it frees comes to its list.
 #[test]
-fn frames_are_nearly_those_of_7_3_while_it_transfers() {
-    let fidelity = compare(&recording("boot-network-7.3", &USUAL));
-    assert_buddy_level(&fidelity);
-    assert!(fidelity.followed.share() >= 0.9999, "{:#?}", fidelity.followed.misses);
-    assert!(fidelity.corrected.share() >= 0.99, "{:#?}", fidelity.corrected.misses);
+fn every_frame_is_that_of_7_3_while_it_transfers() {
+    assert_exact("boot-network-7.3", 11_623);
 }
 
 /// Probes report when each freed block reaches its list; nothing about it is inferred.

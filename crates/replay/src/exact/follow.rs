@@ -4,6 +4,7 @@
 
 mod adaptive;
 mod ahead;
+mod arrivals;
 mod bulk;
 mod captured;
 mod compacted;
@@ -177,6 +178,9 @@ struct FoundLate {
     past_list: HashSet<usize>,
     /// High marks that were lowered unseen.
     lowered: Vec<Lowered>,
+    /// Frees whose thread was preempted before the block came to its list, and the act before which it
+    /// came.
+    arrivals: HashMap<usize, usize>,
     /// Allocations in bulk that took their frames only as they returned, by the act that begins them.
     postponed: HashSet<usize>,
 }
@@ -269,6 +273,7 @@ pub fn follow(
         known.past_list.extend(found.past_list);
         known.lowered.extend(found.lowered);
         known.postponed.extend(found.postponed);
+        known.arrivals.extend(found.arrivals);
     }
     follow_once(recording, opening, config, &scored, &known).0
 }
@@ -371,7 +376,10 @@ impl Follow<'_> {
         for (index, act) in acts.iter().enumerate() {
             self.lower_before(index);
             let marks = self.marks_before(index, act.cpu);
-            self.act(index, act);
+            self.arrive_before(index);
+            if !self.known.arrivals.contains_key(&index) {
+                self.act(index, act);
+            }
             self.keep_changed(act.cpu, marks);
         }
         self.result.script.sort();

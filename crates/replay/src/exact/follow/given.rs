@@ -139,7 +139,8 @@ impl Follow<'_> {
         let when = drain.unwrap_or(index);
         let drained = drain.map_or(Vec::new(), |_| self.batches_of_free(index, act));
         let batches = drained.len() as u32;
-        self.script(Moment::at(when), Step::Free { cpu: act.cpu, frame, order, batches });
+        let moment = drain.map_or(self.arrival_of(index), Moment::at);
+        self.script(moment, Step::Free { cpu: act.cpu, frame, order, batches });
         for began in drained {
             self.script(Moment::at(began), Step::DrainBatch { cause: when });
         }
@@ -150,7 +151,10 @@ impl Follow<'_> {
     /// find the lists in use and free past them.
     pub(super) fn drain_after(&self, index: usize, act: &Act) -> Option<usize> {
         let zone = self.machine.linux.zone_index(act.frame);
-        let mut at = self.next_on_cpu[index] as usize;
+        let mut at = match self.known.arrivals.get(&index) {
+            Some(&before) => before,
+            None => self.next_on_cpu[index] as usize,
+        };
         let first = loop {
             let next = self.recording.acts.get(at).filter(|next| next.thread == act.thread)?;
             if matches!(next.action, Action::Drain(_)) {

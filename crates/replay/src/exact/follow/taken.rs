@@ -343,6 +343,7 @@ impl Follow<'_> {
                 }
             }
             Ahead::Unexplained => {
+                self.suspect_arrival(index, act, &ahead);
                 self.suspect_bulk(index, act, &ahead);
                 let other = ahead.into_iter().filter(|&frame| !self.is_unseen(frame));
                 self.suspect(&other.collect::<Vec<_>>());

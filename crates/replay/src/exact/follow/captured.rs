@@ -39,6 +39,30 @@ pub(super) fn captures(acts: &[Act], frames: usize) -> Vec<u32> {
             *found = NEVER;
         }
     }
+    for (freed, allocation) in completed(acts, &captured, frames) {
+        found[freed] = allocation;
+    }
+    found
+}
+
+/// The last free into each captured block, with the allocation of the block, if the thread that captures
+/// it made the free. Nothing need show that the thread compacts then: it may not have isolated anything,
+/// and it may allocate smaller blocks for what it does before it logs the captured one.
+fn completed(acts: &[Act], captured: &[bool], frames: usize) -> Vec<(usize, u32)> {
+    let mut last: Vec<u32> = vec![NEVER; frames];
+    let mut found = Vec::new();
+    for (index, act) in acts.iter().enumerate() {
+        if act.frame == Frame::NONE || act.is_aside() {
+            continue;
+        }
+        let block = act.frame.index()..act.frame.index() + act.order.frames() as usize;
+        if captured[index] {
+            let freed = last[block.clone()].iter().filter(|&&last| last != NEVER).max();
+            let own = freed.filter(|&&freed| acts[freed as usize].thread == act.thread);
+            found.extend(own.map(|&freed| (freed as usize, index as u32)));
+        }
+        last[block].fill(index as u32);
+    }
     found
 }
 
@@ -122,5 +146,19 @@ mod tests {
             alloc(1, 512),
         ];
         assert_eq!(captures(&acts, 1024), [NEVER, 4, NEVER, 4, NEVER, NEVER, NEVER]);
+    }
+
+    #[test]
+    fn the_last_free_into_a_captured_block_completes_it() {
+        let (movable, gfp) = (MigrateType::Movable, GfpFlags(0));
+        let act = |action, frame, order| act(1, By::Program, action, frame, order);
+        let acts = [
+            act(Action::Drain(movable), 0, 0),
+            act(Action::Drain(movable), 7, 0),
+            act(Action::Locked(movable), 600, 1),
+            act(Action::Alloc(movable, gfp), 600, 1),
+            act(Action::Alloc(movable, gfp), 0, 9),
+        ];
+        assert_eq!(captures(&acts, 1024), [NEVER, 4, NEVER, NEVER, NEVER]);
     }
 }

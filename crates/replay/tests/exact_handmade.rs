@@ -231,6 +231,22 @@ fn a_frame_that_is_freed_again_was_not_freed_past_a_list() {
     }
 }
 
+/// An interrupt frees two frames, and no probe reports where they go. One leaves a list, so the other one
+/// came to it, too; it is allocated in bulk and not freed any more.
+#[test]
+fn a_frame_that_an_interrupt_frees_comes_to_its_list_with_others() {
+    let free = |frame| act(0, 0, Action::Free, frame);
+    let bulk = Action::Bulk { migrate_type: TYPE, frames: 1, node: None, returns: false };
+    let acts = refill(0, 0..4).chain((0..3).map(|frame| alloc(0, frame)));
+    let acts = acts.chain([free(0), free(1), free(2), act(0, 0, Action::Listed, 2)]);
+    let acts = acts.chain([alloc(0, 2), alloc(0, 1), Act::aside(bulk, 0), alloc(0, 3)]).collect();
+    let recording = recording(1, 4, acts, KernelVersion::new(7, 3));
+    let fidelity = compare(&Recording { lists_from: Some(0), ..recording });
+    assert_eq!(fidelity.hidden.direct_frees, 0);
+    assert_eq!(fidelity.odd, Inconsistencies::default());
+    assert_exact(&fidelity, 6);
+}
+
 /// A thread begins an allocation in bulk of two frames on a CPU, or returns.
 fn bulk_of(cpu: u16, thread: i32, returns: bool) -> Act {
     let bulk = Action::Bulk { migrate_type: TYPE, frames: 2, node: None, returns };

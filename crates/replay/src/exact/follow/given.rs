@@ -56,16 +56,6 @@ impl Follow<'_> {
     /// Whether a free that no probe reports went past the lists.
     fn bypasses_lists(&self, index: usize, act: &Act) -> bool {
         let next = self.next_act(index);
-        // What leaves a list came to it. What is freed again left one in bulk: the free lists give
-        // nothing without an event.
-        let on_list = next.is_some_and(|next| {
-            (next.frame, next.order) == (act.frame, act.order)
-                && match next.action {
-                    Action::Alloc(..) | Action::Drain(_) => true,
-                    Action::Free => act.order == Order::BASE,
-                    _ => false,
-                }
-        });
         let from_free_lists = next.is_some_and(|next| {
             matches!(
                 next.action,
@@ -74,7 +64,40 @@ impl Follow<'_> {
         });
         from_free_lists
             || self.known.past_list.contains(&index)
-            || (!on_list && self.is_missed_past_lists(index, act))
+            || (!self.leaves_list(index, act)
+                && self.is_missed_past_lists(index, act)
+                && !self.comes_with_others(index, act))
+    }
+
+    /// Whether a block that is freed next leaves a list. What is freed again left one in bulk: the free
+    /// lists give nothing without an event.
+    fn leaves_list(&self, index: usize, act: &Act) -> bool {
+        self.next_act(index).is_some_and(|next| {
+            (next.frame, next.order) == (act.frame, act.order)
+                && match next.action {
+                    Action::Alloc(..) | Action::Drain(_) => true,
+                    Action::Free => act.order == Order::BASE,
+                    _ => false,
+                }
+        })
+    }
+
+    /// Whether another block that the same interrupt frees to the same zone leaves a list: they are in use
+    /// from its first free to its last, or not at all.
+    fn comes_with_others(&self, index: usize, act: &Act) -> bool {
+        let acts = &self.recording.acts;
+        let zone = |act: &Act| self.machine.linux.zone_index(act.frame);
+        let together = |&at: &usize| {
+            let next = self.next_act(at).map(|next| next.action);
+            let told = matches!(next, Some(Action::Listed | Action::PastLists { .. }));
+            acts[at].thread == act.thread && acts[at].action == Action::Free && !told
+        };
+        let on_cpu = |&at: &usize| acts[at].cpu == act.cpu;
+        let before = (0..index).rev().filter(on_cpu).take_while(together);
+        let after = (index + 1..acts.len()).filter(on_cpu).take_while(together);
+        before
+            .chain(after)
+            .any(|at| zone(&acts[at]) == zone(act) && self.leaves_list(at, &acts[at]))
     }
 
     /// Whether an act is a free past the lists: those of its zone stay as they are.

@@ -247,6 +247,19 @@ fn a_frame_that_an_interrupt_frees_comes_to_its_list_with_others() {
     assert_exact(&fidelity, 6);
 }
 
+/// A frame comes to a list and stays, and a refill finds the list of movable frames empty: its pageblock
+/// has another type.
+#[test]
+fn a_refill_shows_the_type_of_a_pageblock_whose_frames_stay() {
+    let freed = [Action::Free, Action::Listed].map(|action| act(0, 0, action, 2048)).into_iter();
+    let acts = freed.chain(refill(0, 0..4)).chain([alloc(0, 0)]).collect();
+    let recording = recording(1, 4, acts, KernelVersion::new(7, 3));
+    let fidelity = compare(&Recording { lists_from: Some(0), ..recording });
+    assert_eq!(fidelity.hidden.bulk, 0);
+    assert_eq!(fidelity.odd, Inconsistencies::default());
+    assert_exact(&fidelity, 1);
+}
+
 /// A thread begins an allocation in bulk of two frames on a CPU, or returns.
 fn bulk_of(cpu: u16, thread: i32, returns: bool) -> Act {
     let bulk = Action::Bulk { migrate_type: TYPE, frames: 2, node: None, returns };

@@ -105,6 +105,8 @@ pub struct TraceDriven {
     pub hidden: UnrecordedEvents,
     /// Inconsistencies.
     pub odd: Inconsistencies,
+    /// Pageblocks whose frames, never named again, were on a list that was empty: the list of their type.
+    pub mistyped: Vec<usize>,
     /// The steps for a simulation.
     pub script: Script,
     /// The comparison with the kernel at each snapshot.

@@ -230,13 +230,21 @@ pub fn compare_with(recording: &Recording, config: Config) -> Fidelity {
 /// shows.
 fn open(recording: &Recording, config: Config) -> Opening {
     let mut opening = Opening::of(recording);
-    let mut differences = at_first_snapshot(recording, &opening, config);
+    let (mut differences, mistyped) = at_first_snapshot(recording, &opening, config);
+    if !mistyped.is_empty() {
+        let mut other = opening.clone();
+        other.retype(&mistyped);
+        let (found, left) = at_first_snapshot(recording, &other, config);
+        if left.len() < mistyped.len() {
+            (opening, differences) = (other, found);
+        }
+    }
     loop {
         let mut other = opening.clone();
         if !other.move_unshown(&recording.layout, &differences) {
             break;
         }
-        let left = at_first_snapshot(recording, &other, config);
+        let (left, _) = at_first_snapshot(recording, &other, config);
         if left.len() >= differences.len() {
             break;
         }
@@ -246,12 +254,18 @@ fn open(recording: &Recording, config: Config) -> Opening {
     opening
 }
 
-/// What a replay of the record differs by from the first snapshot.
-fn at_first_snapshot(recording: &Recording, opening: &Opening, config: Config) -> Vec<Difference> {
+/// What a replay of the record differs by from the first snapshot, and the pageblocks whose type was wrong
+/// by then.
+fn at_first_snapshot(
+    recording: &Recording,
+    opening: &Opening,
+    config: Config,
+) -> (Vec<Difference>, Vec<usize>) {
     let first = |act: &Act| act.action == Action::Snapshot(0, Edge::End);
     let end = recording.acts.iter().position(first).map_or(0, |act| act + 1);
     let early = follow::follow(recording, opening, config, 0..end);
-    early.snapshots.into_iter().next().map_or(Vec::new(), |beside| beside.differences)
+    let first = early.snapshots.into_iter().next();
+    (first.map_or(Vec::new(), |beside| beside.differences), early.mistyped)
 }
 
 /// The place of a frame in the model, as text.

@@ -161,6 +161,18 @@ impl Opening {
         moved
     }
 
+    /// Gives silent pageblocks another type, whose frames cannot have been on the list of the one they
+    /// have.
+    pub fn retype(&mut self, blocks: &[usize]) {
+        let wrong = |block: &usize| blocks.contains(block);
+        for block in self.silent_pageblocks.extract_if(.., |block| wrong(block)) {
+            self.pageblocks[block] = match self.pageblocks[block] {
+                MigrateType::Movable => MigrateType::Unmovable,
+                _ => MigrateType::Movable,
+            };
+        }
+    }
+
     /// Gives silent pageblocks the types that are missing in the counts of the first snapshot,
     /// where `differences` is what a replay differs by. Nothing else depends on these types.
     pub fn settle(&mut self, layout: &Layout, differences: &[Difference]) {

@@ -5,7 +5,7 @@ use prairie_frames::table::State;
 use prairie_frames::{Frame, MigrateType, Order};
 
 use super::ahead::Ahead;
-use super::{Direct, Follow, Refill};
+use super::{Direct, Follow, NEVER, Refill};
 use crate::exact::act::goes_through_cpu;
 use crate::exact::act::{Act, Action};
 use crate::exact::machine::Machine;
@@ -166,6 +166,9 @@ impl Follow<'_> {
                 return false;
             }
             self.result.odd.refilled_full += 1;
+            let stays = |frame: &&Frame| self.next[self.entered[frame.index()].0 as usize] == NEVER;
+            let staying = listed.iter().filter(stays).map(|frame| frame.pageblock());
+            self.result.mistyped.extend(staying);
             self.suspect(&listed);
         }
         for frame in listed {

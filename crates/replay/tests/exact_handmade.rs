@@ -181,6 +181,19 @@ fn a_free_in_an_isolated_pageblock_goes_to_its_free_lists() {
     assert_exact(&fidelity, 4);
 }
 
+/// A thread frees two frames, and then empties the lists because memory is to go offline. The memory stays.
+#[test]
+fn lists_that_are_emptied_for_memory_that_stays_are_not_drained_by_a_free() {
+    let resized = |resized| Act::aside(Action::Resized(resized), 0);
+    let mut acts: Vec<Act> = vec![bulk(), resized(Resized::Boot)];
+    acts.extend(frees(&[0], 2).into_iter().chain([resized(Resized::Disabled(0))]));
+    acts.extend(drains(0, 2, 1).chain([resized(Resized::Enabled)]));
+    acts.extend(refill(0, 2048..2050).chain(refill(0, 0..2)).chain([alloc(0, 2048)]));
+    let fidelity = compare(&recording(1, 4, acts, KernelVersion::new(7, 3)));
+    assert_eq!(fidelity.odd, Inconsistencies::default());
+    assert_exact(&fidelity, 1);
+}
+
 /// CPU 1 finds the size of a refill, then limits change, then it gets the lock of the free lists.
 #[test]
 fn a_refill_can_have_the_size_of_limits_that_have_changed_meanwhile() {

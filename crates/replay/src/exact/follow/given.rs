@@ -8,7 +8,7 @@ use prairie_frames::{MigrateType, Order};
 
 use super::{Drains, Follow};
 use crate::exact::act::goes_through_cpu;
-use crate::exact::act::{Act, Action};
+use crate::exact::act::{Act, Action, Resized};
 use crate::exact::script::Moment;
 use crate::exact::step::Step;
 
@@ -188,10 +188,13 @@ impl Follow<'_> {
             }
             at = self.next_on_cpu[at] as usize;
         };
-        // Or statistics were updated, and that drained.
-        let decays = |act: &&Act| matches!(act.action, Action::Decay(_));
-        let mut between = self.recording.acts[index + 1..first].iter();
-        (!between.any(|other| other.cpu == act.cpu && decays(&other))).then_some(first)
+        // Or statistics were updated, or memory is to go offline, and that drained.
+        let drains = |other: &Act| match other.action {
+            Action::Decay(_) => other.cpu == act.cpu,
+            Action::Resized(Resized::Disabled(emptied)) => emptied == zone,
+            _ => false,
+        };
+        (!self.recording.acts[index + 1..first].iter().any(drains)).then_some(first)
     }
 
     /// Holds the count of a CPU's frames against what followed: a drain, by its first act, or none.

@@ -199,10 +199,17 @@ fn min_free_kib(low_memory: u64) -> u64 {
 
 impl Recording {
     /// CPUs that share what lies below a zone's low watermark: those of its node (`zone_highsize`).
-    /// The high mark of the first snapshot shows how many; where it has adapted, all do.
+    /// The high mark of the first snapshot shows how many; where it has adapted, all do. If the zone has
+    /// no memory then, another one of its node shows it.
     pub(super) fn sharing_cpus(&self, zone: usize) -> u16 {
         let first = &self.snapshots[0];
-        let (cpus, managed) = (first.cpus(), self.layout.zones()[zone].span.managed);
+        let zones = self.layout.zones();
+        let of_node = (0..zones.len()).filter(|&at| zones[at].span.node == zones[zone].span.node);
+        let zone = match zones[zone].span.managed {
+            0 => of_node.max_by_key(|&at| zones[at].span.managed).unwrap_or(zone),
+            _ => zone,
+        };
+        let (cpus, managed) = (first.cpus(), zones[zone].span.managed);
         let low = first.watermarks(&self.layout)[zone].low;
         let high = first.pagesets(&self.layout)[zone].high;
         let shows = |&cpus: &u16| Pageset::of_size(managed, low, cpus).high == high;
@@ -282,6 +289,29 @@ mod tests {
         assert_eq!((highs(&changes[2]), highs(&changes[3])), ([964, 321], [0, 321]));
         assert_eq!(changes[4].pagesets, changes[2].pagesets);
         assert_eq!(changes[4].watermarks, changes[2].watermarks);
+    }
+
+    /// One of two CPUs is on the node: the lists of DMA32 hold as much as its low watermark. The Movable
+    /// zone has no memory at first.
+    #[test]
+    fn a_zone_that_gets_memory_later_is_shared_by_the_cpus_of_its_node() {
+        let mut recording = recording(KernelVersion::V6_1);
+        let mut spans: Vec<ZoneSpan> =
+            recording.layout.zones().iter().map(|zone| zone.span.clone()).collect();
+        spans[1].managed = 0;
+        recording.layout = Layout::new(spans).unwrap();
+        let lists =
+            |cpu| format!("    cpu: {cpu}\n      count: 0\n      high: 1000\n      batch: 63\n");
+        let zones = format!(
+            "Node 0, zone DMA32\n  pages free 1\n        min 800\n        low 1000\n        high 1200\n\
+             \x20       spanned 196608\n        present 196608\n        managed 196608\n        \
+             protection: (0, 0)\n  pagesets\n{}{}  start_pfn: 0\n",
+            lists(0),
+            lists(1)
+        );
+        let text = ["Page block order: 9\nPages per block:  512\n", &zones];
+        recording.snapshots = vec![Snapshot::new("first", text, None).unwrap()];
+        assert_eq!([0, 1].map(|zone| recording.sharing_cpus(zone)), [1, 1]);
     }
 
     #[test]

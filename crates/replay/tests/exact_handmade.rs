@@ -194,6 +194,24 @@ fn lists_that_are_emptied_for_memory_that_stays_are_not_drained_by_a_free() {
     assert_exact(&fidelity, 1);
 }
 
+/// An interrupt frees past the lists while they are emptied because memory is to go offline.
+#[test]
+fn an_interrupt_frees_while_lists_are_emptied() {
+    let resized = |resized| Act::aside(Action::Resized(resized), 0);
+    let of_list = |action| move |frame| act(0, 1, action, frame);
+    let mut acts: Vec<Act> = vec![bulk(), resized(Resized::Boot)];
+    acts.extend([2048, 2050].map(of_list(Action::Free)));
+    acts.extend([resized(Resized::Disabled(0)), of_list(Action::Drain(TYPE))(2048)]);
+    let past = Action::PastLists { to_tail: false };
+    acts.extend([Action::Free, past].map(|action| of_list(action)(2060)));
+    acts.extend([of_list(Action::Drain(TYPE))(2050), resized(Resized::Enabled)]);
+    acts.extend([2050, 2060, 2048, 0].into_iter().flat_map(|frame| refill(0, frame..frame + 1)));
+    acts.push(alloc(0, 2050));
+    let fidelity = compare(&recording(1, 4, acts, KernelVersion::new(7, 3)));
+    assert_eq!(fidelity.odd, Inconsistencies::default());
+    assert_exact(&fidelity, 1);
+}
+
 /// CPU 1 finds the size of a refill, then limits change, then it gets the lock of the free lists.
 #[test]
 fn a_refill_can_have_the_size_of_limits_that_have_changed_meanwhile() {

@@ -421,7 +421,9 @@ impl Follow<'_> {
                     self.advance(Moment::before(index));
                 }
                 if let Resized::Disabled(zone) = resized {
-                    self.script(Moment::at(index), Step::DrainZone { zone });
+                    for (began, frames) in self.emptied(index, zone) {
+                        self.script(Moment::at(began), Step::DrainZone { zone, frames });
+                    }
                 }
             }
             Action::Locked(migrate_type) => self.locked(index, act, migrate_type),

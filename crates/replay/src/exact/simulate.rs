@@ -158,9 +158,9 @@ impl Simulation<'_> {
                 let Machine { table, linux, .. } = &mut self.machine;
                 linux.lower_to(table, zone, cpu, high);
             }
-            Step::DrainZone { zone } => {
+            Step::DrainZone { zone, frames } => {
                 let Machine { table, linux, .. } = &mut self.machine;
-                linux.drain_zone(table, zone);
+                linux.drain_zone(table, zone, frames);
             }
             Step::Isolate { frame } => self.machine.isolate(frame),
             Step::Remove { frame } => {

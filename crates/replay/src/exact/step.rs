@@ -113,6 +113,8 @@ pub enum Step {
     DrainZone {
         /// The zone, by its place in the layout.
         zone: usize,
+        /// Frames that are drained, until an interrupt frees others.
+        frames: u32,
     },
     /// A pageblock is isolated, with what is free in it, before it goes offline.
     Isolate {

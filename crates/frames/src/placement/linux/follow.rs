@@ -263,12 +263,14 @@ impl Linux {
         zone.lower_to(&mut context, cpu, high);
     }
 
-    /// Gives everything on all CPUs' lists for a zone back (`drain_pages_zone`).
-    pub fn drain_zone(&mut self, table: &mut FrameTable, zone: usize) {
+    /// Gives what is on all CPUs' lists for a zone back, CPU by CPU, until `most` frames are back
+    /// (`drain_pages_zone`).
+    pub fn drain_zone(&mut self, table: &mut FrameTable, zone: usize, most: u32) {
         let cpus = self.zones[zone].per_cpu.len() as u16;
         let (zone, mut context) = self.at(table, zone);
+        let mut left = most;
         for cpu in 0..cpus {
-            zone.drain(&mut context, cpu);
+            left = zone.drain_up_to(&mut context, cpu, left);
         }
     }
 

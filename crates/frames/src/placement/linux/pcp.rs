@@ -323,12 +323,21 @@ impl LinuxZone {
 
     /// Gives everything on a CPU's lists back, some batches at a time (`drain_pages_zone`).
     pub(super) fn drain(&mut self, context: &mut Context<'_>, cpu: u16) {
+        self.drain_up_to(context, cpu, u32::MAX);
+    }
+
+    /// The same until `most` frames are back. Returns how many are left of them.
+    pub(super) fn drain_up_to(&mut self, context: &mut Context<'_>, cpu: u16, most: u32) -> u32 {
         let at_once = self.pageset.batch.saturating_mul(1 << BATCH_SCALE_MAX).max(1);
-        while let Some(pages) = self.per_cpu.get(usize::from(cpu))
-            && pages.count > 0
+        let mut left = most;
+        while let Some(count) = self.per_cpu.get(usize::from(cpu)).map(|pages| pages.count)
+            && count > 0
+            && left > 0
         {
-            self.drain_frames(context, at_once, cpu, 0);
+            self.drain_frames(context, at_once.min(left), cpu, 0);
+            left = left.saturating_sub(count - self.per_cpu_pages(cpu).count);
         }
+        left
     }
 
     /// Frees at least `frames` frames from the tails of the lists, or all there are: starting with

@@ -192,6 +192,40 @@ impl Follow<'_> {
         (excess > 0).then_some(high)
     }
 
+    /// The parts in which the lists for a zone are emptied, because some of its memory is to go offline:
+    /// when each begins, and its frames. Between two of them, interrupts free.
+    pub(super) fn emptied(&self, index: usize, zone: usize) -> Vec<(usize, u32)> {
+        let acts = &self.recording.acts;
+        let lists = &self.machine.linux;
+        let drains = |act: &Act| {
+            matches!(act.action, Action::Drain(_)) && lists.zone_index(act.frame) == zone
+        };
+        let mut left: u64 = (0..self.recording.cpus).map(|cpu| lists.cached_count(zone, cpu)).sum();
+        let mut parts = vec![(index, 0)];
+        let Some(first) = acts[index..].iter().find(|act| drains(act)) else {
+            return vec![(index, u32::MAX)];
+        };
+        let mut goes_on = true;
+        let own = |(_, act): &(usize, &Act)| act.cpu == first.cpu && act.frame != Frame::NONE;
+        for (at, act) in acts.iter().enumerate().skip(index).filter(own) {
+            if left == 0 || act.thread != first.thread {
+                break;
+            }
+            if !drains(act) {
+                goes_on = parts == [(index, 0)];
+                continue;
+            }
+            if !goes_on {
+                parts.push((at, 0));
+                goes_on = true;
+            }
+            parts.last_mut().expect("the first").1 += act.order.frames() as u32;
+            left = left.saturating_sub(act.order.frames());
+        }
+        parts.last_mut().expect("the first").1 = u32::MAX;
+        parts
+    }
+
     /// Whether the kernel's numbers follow an act before the next one on its CPU: that drains for
     /// another update of statistics.
     fn is_updated(&self, index: usize) -> bool {

@@ -170,8 +170,6 @@ places() {
 # Unmovable requests share ZONE_NORMAL with reclaimable ones, as long as it has free memory: here a few
 # MiB, which the inodes of many small files make reclaimable. Pages of 64 KiB pipes come from there.
 mixes() {
-    # Huge pages would ask for a reserve, of which a small zone gets nearly all it has.
-    echo never >/sys/kernel/mm/transparent_hugepage/enabled
     mkdir -p /small
     mount -t tmpfs -o size=100M none /small
     n=0; while [ $n -lt 4000 ]; do n=$((n + 1)); echo $n >/small/$n; done

@@ -1,7 +1,7 @@
 // Pages that the mover takes are freed at once, and need not be cleared for that.
 // file: mm/page_alloc.c
 // inserts: 2
-// without: returns
+// without: clears
 @@
 typedef gfp_t;
 identifier flags;

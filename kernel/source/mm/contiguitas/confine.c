@@ -181,10 +181,11 @@ u64 contiguitas_share_of_min(struct zone *zone, u64 share)
 	u64 below = 0, above = 0;
 	struct zone *each;
 
-	if (!contiguitas_enabled)
-		return share;
 	for_each_zone(each)
 		*(zone_idx(each) == ZONE_MOVABLE ? &above : &below) += zone_managed_pages(each);
+	/* Without a border all is as without the change. */
+	if (!contiguitas_enabled || !above)
+		return share;
 	if (zone_idx(zone) == ZONE_MOVABLE)
 		return mul_u64_u64_div_u64(min_free_kbytes >> (PAGE_SHIFT - 10),
 					   zone_managed_pages(zone), below + above);

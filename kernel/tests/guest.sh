@@ -58,6 +58,11 @@ served() {
     awk -v zone="${1:-}" '/^Node/ { counts = $4 != "Movable" && (zone == "" || $4 == zone) }
         counts && $1 == "numa_hit" { pages += $2 } END { print pages + 0 }' /proc/zoneinfo
 }
+# Free pages of a zone above its low mark.
+spare() {
+    awk -v zone="$1" '/^Node/ { counts = $4 == zone } counts && $2 == "free" { free = $3 }
+        counts && $1 == "low" { print free - $2 }' /proc/zoneinfo
+}
 # Page cache in those zones that has to be written before it can go, in pages.
 dirty_below() {
     awk '/^Node/ { below = $4 != "Movable" } below && $1 == "nr_zone_write_pending" { pages += $2 } END { print pages + 0 }' /proc/zoneinfo
@@ -181,19 +186,26 @@ places() {
     check "percent of new user memory in the eighth above the border" $(($(value within_users) / 768)) -le 20
 }
 
-# Unmovable requests share ZONE_NORMAL with reclaimable ones, as long as it has free memory: here a few
-# MiB, which the inodes of many small files make reclaimable. Pages of 64 KiB pipes come from there.
+# Reclaimable requests use what pipes left free in unmovable pageblocks of ZONE_NORMAL, down to its low
+# mark, before they use ZONE_DMA32, though that has whole pageblocks.
 mixes() {
-    # What the files leave free is not retired.
-    cat $node/unmovable_kb >$node/floor_kb
-    mkdir -p /small
-    mount -t tmpfs -o size=100M none /small
-    n=0; while [ $n -lt 4000 ]; do n=$((n + 1)); echo $n >/small/$n; done
-    rm -r /small/*
-    before=$(served Normal) all=$(served)
-    n=0; while [ $n -lt 100 ]; do n=$((n + 1)); head -c 65536 /dev/zero | (usleep 20000; cat) >/dev/null; done
-    check "percent of unmovable requests served by ZONE_NORMAL" \
-        $((($(served Normal) - before) * 100 / ($(served) - all))) -ge 20
+    # The region has free memory, and keeps its size.
+    burst 24
+    ceiling=$(cat $node/ceiling_kb)
+    cat $node/floor_kb >$node/ceiling_kb
+    "$load" pipes 12 1 25 0 60 >/tmp/held &
+    until grep -qs pipes_ms /tmp/held; do sleep 1; done
+    mke2fs -F /dev/vdc >/dev/null 2>&1
+    mkdir -p /disk
+    mount -t ext4 /dev/vdc /disk
+    # Names without a file are cached, too.
+    name=$(printf '%0240d' 0) n=0 before=$(served DMA32)
+    until [ $(($(served DMA32) - before)) -ge 1000 ]; do
+        last=$((n + 1000))
+        until [ $n -eq $last ]; do n=$((n + 1)); [ ! -e /disk/$name$n ] || return; done
+    done
+    check "free pages of ZONE_NORMAL above its low mark" "$(spare Normal)" -le 200
+    echo "$ceiling" >$node/ceiling_kb
     # A request that takes part of another kind's pageblock does not wake kswapd, as it does elsewhere.
     events=/sys/kernel/debug/tracing
     echo 1 >$events/events/vmscan/mm_vmscan_wakeup_kswapd/enable

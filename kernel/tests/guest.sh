@@ -664,6 +664,11 @@ hibernates() {
 }
 
 # Into the same kernel by kexec, which the second time finds that it came so.
+# The files of this guest, as the initial file system of the next kernel.
+pack_initial() {
+    (cd / && find . -xdev -path ./in -prune -o -print | cpio -o -H newc | gzip -1) >/in/initrd 2>/dev/null
+}
+
 restarts() {
     if grep -q prairie_again /proc/cmdline; then
         check "border" "$(border)" -gt 0
@@ -672,7 +677,7 @@ restarts() {
         check_log
         return
     fi
-    (cd / && find . -xdev -path ./in -prune -o -print | cpio -o -H newc | gzip -1) >/in/initrd 2>/dev/null
+    pack_initial
     kexec -c -l /in/vmlinuz --initrd=/in/initrd --reuse-cmdline --append=prairie_again
     check "status of kexec -l" $? -eq 0
     kexec -e
@@ -692,7 +697,7 @@ dumps() {
     fi
     last=$(sed -n 's/.*-\([0-9a-f]*\) : Crash kernel/\1/p' /proc/iomem | tail -n 1)
     check "page at which the crash kernel's memory ends" $((0x$last / 4096)) -le "$(border)"
-    (cd / && find . -xdev -path ./in -prune -o -print | cpio -o -H newc | gzip -1) >/in/initrd 2>/dev/null
+    pack_initial
     kexec -s -p /in/vmlinuz --initrd=/in/initrd --reuse-cmdline --append=maxcpus=1
     check "status of kexec -p" $? -eq 0
     echo c >/proc/sysrq-trigger

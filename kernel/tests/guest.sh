@@ -663,12 +663,12 @@ hibernates() {
     end_of_load
 }
 
-# Into the same kernel by kexec, which the second time finds that it came so.
 # The files of this guest, as the initial file system of the next kernel.
 pack_initial() {
     (cd / && find . -xdev -path ./in -prune -o -print | cpio -o -H newc | gzip -1) >/in/initrd 2>/dev/null
 }
 
+# Into the same kernel by kexec, which the second time finds that it came so.
 restarts() {
     if grep -q prairie_again /proc/cmdline; then
         check "border" "$(border)" -gt 0

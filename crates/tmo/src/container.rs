@@ -36,7 +36,7 @@ pub(super) enum Place {
 pub(super) struct Page {
     pub rhythm: Rhythm,
     pub file: bool,
-    /// Seen used once, and left where it was (`PG_referenced`).
+    /// Seen used when it was last scanned as an inactive page (`PG_referenced`).
     pub referenced: bool,
     /// Was on the active list (`PG_workingset`).
     pub workingset: bool,

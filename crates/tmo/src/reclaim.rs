@@ -3,7 +3,8 @@
 //! Scanning goes from the tails, in rounds of rising priority, until enough was freed
 //! (`shrink_lruvec`). A page that was used since it was last scanned stays, and goes to the
 //! active list when it is seen used a second time; before 5.9 anonymous ones went there at once
-//! (`folio_check_references`). Active pages are moved down without regard to use
+//! (`folio_check_references`). The mark of the first time stays, so a page that was active becomes
+//! so again when it is seen used once. Active pages are moved down without regard to use
 //! (`shrink_active_list`), and carry from then on the mark by which the kernel knows a returning
 //! page for one that was in use.
 
@@ -115,18 +116,28 @@ impl Container {
     }
 
     fn shrink_list(&mut self, list: Kind, count: u64) {
-        let sizes = self.sizes();
-        let file = list.is_file();
+        match list.is_active() {
+            true => self.shrink_active(list, count),
+            false => self.shrink_inactive(list, count),
+        }
+    }
+
+    fn shrink_active(&mut self, list: Kind, count: u64) {
+        let (sizes, file) = (self.sizes(), list.is_file());
         let [inactive, active] = [kind(file, false), kind(file, true)].map(|l| sizes[l as usize]);
+        if !inactive_is_low(inactive, active) && !self.activated[usize::from(file)] {
+            return;
+        }
         for _ in 0..count {
             let Some(number) = self.lists.oldest(list as u8) else { return };
-            if !list.is_active() {
-                self.look_at(number, file);
-            } else if inactive_is_low(inactive, active) || self.activated[usize::from(file)] {
-                self.deactivate(number);
-            } else {
-                return;
-            }
+            self.deactivate(number);
+        }
+    }
+
+    fn shrink_inactive(&mut self, list: Kind, count: u64) {
+        for _ in 0..count {
+            let Some(number) = self.lists.oldest(list as u8) else { return };
+            self.look_at(number, list.is_file());
         }
     }
 
@@ -139,7 +150,7 @@ impl Container {
         let at_once = !file && self.made.kernel.balance == Balance::Rotated;
         let page = &mut self.pages[number as usize];
         let activates = used && (page.referenced || at_once);
-        page.referenced = used && !activates;
+        page.referenced = used && !at_once;
         if used {
             self.lists.remove(number);
             self.put_on_list(number, activates);
@@ -262,4 +273,39 @@ fn counts_by_rotation(facts: &Facts, rotated: [[u64; 2]; 2]) -> [u64; 4] {
         let share = if list.is_file() { file } else { anon };
         by_size[list as usize] * share / (anon + file).max(1)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::access::Rhythm;
+    use crate::backend::{Backend, Ssd};
+    use crate::container::ContainerParts;
+    use crate::kernel::Kernel;
+
+    /// A page becomes active when it is seen used a second time. The mark of the first time stays, so
+    /// after it was moved down it becomes active when it is seen used once.
+    #[test]
+    fn a_page_that_was_active_is_so_again_when_it_is_used_once() {
+        let made = ContainerParts {
+            pages: vec![(Rhythm::regular(1.0), true)],
+            real_pages: 1,
+            compression: 1.0,
+            busy_tasks: 1,
+            backend: Backend::None,
+            disk: Ssd::fast(),
+            swap_bytes: 0,
+            kernel: Kernel::LINUX_6_12,
+        };
+        let mut container = Container::new(made, 1);
+        let mut look = |at_s: f64| {
+            container.advance(at_s);
+            match container.lists.on(0) == Some(Kind::ActiveFile as u8) {
+                true => container.deactivate(0),
+                false => container.look_at(0, true),
+            }
+            container.lists.on(0) == Some(Kind::ActiveFile as u8)
+        };
+        assert_eq!([10.0, 20.0, 30.0, 40.0].map(&mut look), [false, true, false, true]);
+    }
 }

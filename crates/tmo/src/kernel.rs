@@ -25,6 +25,8 @@ pub struct Kernel {
     pub swappiness: u64,
     /// The weight of a refault or a written page in the balance.
     pub io_cost: u64,
+    /// The weight of a page that is scanned and stays (6.2 and later).
+    pub rotation_cost: u64,
     /// A page that is read back keeps its slot and compressed copy until it is written (before
     /// 6.9).
     pub keeps_copies: bool,
@@ -41,14 +43,20 @@ impl Kernel {
         balance: Balance::Refaults,
         swappiness: 60,
         io_cost: 1,
+        rotation_cost: 0,
         keeps_copies: true,
         reclaims_quarters: false,
         reclaim_page_s: 20e-6,
     };
 
     /// Linux 6.12 with the classic lists.
-    pub const LINUX_6_12: Kernel =
-        Kernel { io_cost: 32, keeps_copies: false, reclaims_quarters: true, ..Kernel::LINUX_6_1 };
+    pub const LINUX_6_12: Kernel = Kernel {
+        io_cost: 32,
+        rotation_cost: 1,
+        keeps_copies: false,
+        reclaims_quarters: true,
+        ..Kernel::LINUX_6_1
+    };
 
     /// Before TMO's changes: no refault enters the balance.
     pub const OLD: Kernel = Kernel { balance: Balance::Rotated, ..Kernel::LINUX_6_1 };

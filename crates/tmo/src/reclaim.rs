@@ -135,10 +135,13 @@ impl Container {
     }
 
     fn shrink_inactive(&mut self, list: Kind, count: u64) {
+        let (scanned, taken) = (self.counters.scanned, self.taken_pages());
         for _ in 0..count {
-            let Some(number) = self.lists.oldest(list as u8) else { return };
+            let Some(number) = self.lists.oldest(list as u8) else { break };
             self.look_at(number, list.is_file());
         }
+        let stay = (self.counters.scanned - scanned) - (self.taken_pages() - taken);
+        self.note_cost(list.is_file(), stay * self.made.kernel.rotation_cost);
     }
 
     /// Looks at the last page of an inactive list.
@@ -209,7 +212,7 @@ impl Container {
         let writes = place != Place::File && self.pages[number as usize].copy.is_none();
         self.put_away(number, place);
         if writes {
-            self.note_cost(false, real);
+            self.note_cost(false, real * self.made.kernel.io_cost);
         }
     }
 
@@ -239,15 +242,15 @@ impl Container {
         self.put_on_list(number, activates);
         let restored = activates && workingset;
         if restored {
-            self.note_cost(file, real);
+            self.note_cost(file, real * self.made.kernel.io_cost);
         }
         self.pages[number as usize].workingset = restored;
         restored
     }
 
     /// What reclaim of one kind has cost (`lru_note_cost`); old costs fade.
-    fn note_cost(&mut self, file: bool, pages: u64) {
-        self.cost[usize::from(file)] += pages * self.made.kernel.io_cost;
+    fn note_cost(&mut self, file: bool, cost: u64) {
+        self.cost[usize::from(file)] += cost;
         let size: u64 = self.sizes().iter().sum();
         if self.cost[0] + self.cost[1] > size / 4 {
             self.cost = self.cost.map(|cost| cost / 2);

@@ -63,6 +63,21 @@ fn requests_of_a_few_pages_take_32() {
     }
 }
 
+/// From 6.2 on, looking at pages that stay makes a kind dearer. All are in use here.
+#[test]
+fn pages_that_stay_cost_scanning() {
+    let cost = |kernel: Kernel| {
+        let all = made(pages(10_000, Rhythm::regular(1.0), true), Backend::None, kernel);
+        let mut container = Container::new(all, 1);
+        container.advance(10.0);
+        container.reclaim(32 * 4096, false);
+        container.cost
+    };
+    assert_eq!(cost(Kernel::LINUX_6_1), [0, 0]);
+    let [anon, file] = cost(Kernel::LINUX_6_12);
+    assert!(anon == 0 && file > 0, "{anon} {file}");
+}
+
 /// Of two kinds of pages, those that are used stay.
 #[test]
 fn cold_pages_go_and_hot_ones_stay() {

@@ -40,7 +40,7 @@ pub(super) struct Page {
     pub referenced: bool,
     /// Was on the active list (`PG_workingset`).
     pub workingset: bool,
-    /// The pool or device that still has a copy of what is in memory.
+    /// The pool or device that has a copy of what is in memory.
     pub copy: Option<Place>,
     pub place: Place,
     /// When it was filled, which sets its accessed bit.
@@ -138,6 +138,8 @@ pub struct Container {
     /// Whether a page came back to the active list since the last reclaim: anonymous, file.
     pub(super) activated: [bool; 2],
     pub(super) generations: generations::Generations,
+    /// Pages in memory of which the device is getting a copy.
+    pub(super) writing: Vec<u32>,
     /// Its limit on swap is so low that a page gives up its slot when it comes back.
     pub(super) gives_up_slots: bool,
     waits: BinaryHeap<Reverse<Wait>>,
@@ -148,7 +150,7 @@ pub struct Container {
     resident: [u64; 2],
     pooled: u64,
     stored: u64,
-    copies: [u64; 2],
+    pub(super) copies: [u64; 2],
     pool_order: VecDeque<(u32, u32)>,
     random: Random,
 }
@@ -169,6 +171,7 @@ impl Container {
             rotated: [[0; 2]; 2],
             activated: [false; 2],
             generations: Default::default(),
+            writing: Vec::new(),
             gives_up_slots: false,
             waits: BinaryHeap::new(),
             tasks_s: vec![0.0; made.busy_tasks.max(1) as usize],

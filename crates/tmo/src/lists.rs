@@ -35,7 +35,6 @@ impl Lists {
     }
 
     /// The list that a page is on.
-    #[cfg(test)]
     pub fn on(&self, page: u32) -> Option<u8> {
         self.on[page as usize]
     }
@@ -57,6 +56,21 @@ impl Lists {
             self.links[head as usize][0] = page;
             self.ends[usize::from(list)] = [page, tail];
         }
+        self.on[page as usize] = Some(list);
+        self.sizes[usize::from(list)] += 1;
+    }
+
+    /// Makes a page the oldest of the list that it is on.
+    pub fn make_oldest(&mut self, page: u32) {
+        let Some(list) = self.on[page as usize] else { return };
+        self.remove(page);
+        let ends = &mut self.ends[usize::from(list)];
+        let tail = std::mem::replace(&mut ends[1], page);
+        match tail {
+            NONE => ends[0] = page,
+            tail => self.links[tail as usize][1] = page,
+        }
+        self.links[page as usize] = [tail, NONE];
         self.on[page as usize] = Some(list);
         self.sizes[usize::from(list)] += 1;
     }
@@ -87,10 +101,18 @@ mod tests {
     proptest! {
         /// Against four deques.
         #[test]
-        fn lists_are_queues(steps in prop::collection::vec((0u32..20, 0usize..5), 0..200)) {
+        fn lists_are_queues(steps in prop::collection::vec((0u32..20, 0usize..6), 0..200)) {
             let mut lists = Lists::new(4, 20);
             let mut model: [VecDeque<u32>; 4] = Default::default();
             for (page, to) in steps {
+                if to == 5 {
+                    lists.make_oldest(page);
+                    for queue in model.iter_mut().filter(|queue| queue.contains(&page)) {
+                        queue.retain(|other| *other != page);
+                        queue.push_back(page);
+                    }
+                    continue;
+                }
                 lists.remove(page);
                 model.iter_mut().for_each(|queue| queue.retain(|other| *other != page));
                 if to < 4 {

@@ -6,7 +6,8 @@
 //! (`folio_check_references`). The mark of the first time stays, so a page that was active becomes
 //! so again when it is seen used once. Active pages are moved down without regard to use
 //! (`shrink_active_list`), and carry from then on the mark by which the kernel knows a returning
-//! page for one that was in use.
+//! page for one that was in use. A page for a swap device is written first, and leaves memory when it
+//! is scanned again.
 
 use super::container::{Container, Page, Place, kind};
 use super::kernel::Balance;
@@ -68,6 +69,7 @@ impl Container {
     fn shrink(&mut self, wanted: u64, file_only: bool) {
         let before = self.taken_pages();
         for priority in (0..=DEF_PRIORITY).rev() {
+            self.end_writing();
             let mut counts = self.counts(priority, file_only);
             // A round does not count what earlier ones have taken (`shrink_lruvec`).
             let begun = self.taken_pages();
@@ -154,20 +156,57 @@ impl Container {
         let page = &mut self.pages[number as usize];
         let activates = used && (page.referenced || at_once);
         page.referenced = used && !at_once;
+        let is_copied = page.copy.is_some();
         if used {
+            self.forget_written(number);
             self.lists.remove(number);
             self.put_on_list(number, activates);
             self.rotated[usize::from(file)][1] += real;
             if activates {
                 self.age += real;
             }
-        } else if let Some(place) = self.place_for(number) {
-            self.evict(number, place);
         } else {
-            self.lists.remove(number);
-            self.put_on_list(number, false);
+            match self.place_for(number) {
+                Some(Place::Device) if !is_copied => self.write(number),
+                Some(place) => self.evict(number, place),
+                None => self.rotate(number),
+            }
         }
         self.forget_old_scans();
+    }
+
+    fn rotate(&mut self, number: u32) {
+        self.lists.remove(number);
+        self.put_on_list(number, false);
+    }
+
+    /// Begins to write a page to the device, during which it stays (`pageout`).
+    fn write(&mut self, number: u32) {
+        let real = self.real_pages();
+        self.pages[number as usize].copy = Some(Place::Device);
+        self.copies[1] += 1;
+        self.counters.device[1] += real;
+        self.note_cost(false, real * self.made.kernel.io_cost);
+        self.rotate(number);
+        self.writing.push(number);
+    }
+
+    /// A page that was used since it was written has to be written again.
+    fn forget_written(&mut self, number: u32) {
+        let page = &mut self.pages[number as usize];
+        if !self.made.kernel.keeps_copies && page.copy.take().is_some() {
+            self.copies[1] -= 1;
+        }
+    }
+
+    /// What was written is to leave memory next (`folio_rotate_reclaimable`). A round of scanning
+    /// is taken to last as long as a write.
+    fn end_writing(&mut self) {
+        for number in std::mem::take(&mut self.writing) {
+            if self.lists.on(number) == Some(Kind::InactiveAnon as u8) {
+                self.lists.make_oldest(number);
+            }
+        }
     }
 
     /// Old scans fade, once they are a quarter of the list (`recent_scanned`).
@@ -286,21 +325,26 @@ mod tests {
     use crate::container::ContainerParts;
     use crate::kernel::Kernel;
 
+    /// A container of one page.
+    fn one(rhythm: Rhythm, file: bool, backend: Backend) -> Container {
+        let made = ContainerParts {
+            pages: vec![(rhythm, file)],
+            real_pages: 1,
+            compression: 1.0,
+            busy_tasks: 1,
+            backend,
+            disk: Ssd::fast(),
+            swap_bytes: 1 << 20,
+            kernel: Kernel::LINUX_6_12,
+        };
+        Container::new(made, 1)
+    }
+
     /// A page becomes active when it is seen used a second time. The mark of the first time stays, so
     /// after it was moved down it becomes active when it is seen used once.
     #[test]
     fn a_page_that_was_active_is_so_again_when_it_is_used_once() {
-        let made = ContainerParts {
-            pages: vec![(Rhythm::regular(1.0), true)],
-            real_pages: 1,
-            compression: 1.0,
-            busy_tasks: 1,
-            backend: Backend::None,
-            disk: Ssd::fast(),
-            swap_bytes: 0,
-            kernel: Kernel::LINUX_6_12,
-        };
-        let mut container = Container::new(made, 1);
+        let mut container = one(Rhythm::regular(1.0), true, Backend::None);
         let mut look = |at_s: f64| {
             container.advance(at_s);
             match container.lists.on(0) == Some(Kind::ActiveFile as u8) {
@@ -310,5 +354,24 @@ mod tests {
             container.lists.on(0) == Some(Kind::ActiveFile as u8)
         };
         assert_eq!([10.0, 20.0, 30.0, 40.0].map(&mut look), [false, true, false, true]);
+    }
+
+    /// The first look writes a page to the device, the next one takes it. If it was used in between,
+    /// it stays, and has to be written again.
+    #[test]
+    fn a_page_for_a_device_is_written_before_it_leaves() {
+        let rhythm = Rhythm::regular(1_000.0);
+        let used_s = rhythm.next_after(0, 0.0);
+        let looks = |rhythm: Rhythm| {
+            let mut container = one(rhythm, false, Backend::Device(Ssd::fast()));
+            container.clear_accessed();
+            [-1.0, 1.0, 2.0, 3.0].map(|later_s| {
+                container.advance(used_s + later_s);
+                container.look_at(0, false);
+                (container.counters().device[1], container.counters().taken[0])
+            })
+        };
+        assert_eq!(looks(Rhythm::NEVER)[..2], [(1, 0), (1, 1)]);
+        assert_eq!(looks(rhythm), [(1, 0), (1, 0), (2, 0), (2, 1)]);
     }
 }

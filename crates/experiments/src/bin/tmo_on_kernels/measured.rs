@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 
 use crate::outcome::{LAST_S, Outcome};
 
@@ -49,15 +49,14 @@ impl Run {
     /// What was found, in the simulation's terms.
     pub fn outcome(&self) -> Result<Outcome> {
         let (first, last) = (&self.samples[0], self.samples.last().context("no samples")?);
-        let hour = self.samples.iter().rfind(|sample| sample["at"] <= last["at"] - LAST_S);
-        let hour = hour.context("a run of less than an hour")?;
+        ensure!(self.setting.seconds > LAST_S, "a run of less than an hour");
+        let begins_s = first["at"] + self.setting.seconds - LAST_S;
+        let hour = nearest(&self.samples, begins_s);
         let passed_s = last["at"] - hour["at"];
         let grown = |key: &str| last[key] - hour[key];
         let touches = self.touches.last().context("no touches")?;
         let late = |row: &&Sample| row["s"] > touches["s"] - LAST_S;
         let rates: Vec<f64> = self.touches.iter().filter(late).map(|row| row["rate"]).collect();
-        let begun = self.touches.iter().rfind(|row| !late(row));
-        let swap_ins = touches["anon"] - begun.map_or(0.0, |row| row["anon"]);
         let saved = |sample: &Sample| 1.0 - host_bytes(sample) / self.filled(sample);
         let filled = self.filled(last);
         // A server fills memory; what it has filled is known only as a whole.
@@ -72,7 +71,8 @@ impl Run {
             away,
             pressure: ["stall", "io"].map(|key| grown(key) / passed_s / 1e6),
             returns_a_second: grown("pgmajfault") / passed_s,
-            swap_ins_a_second: swap_ins / LAST_S,
+            // Of the long touches of anonymous pages some only waited for the CPU.
+            swap_ins_a_second: grown("workingset_refault_anon") / passed_s,
             // What has come back keeps its slot until it is freed.
             swapped_bytes: last["swap"] - last["swapcached"],
             least_rate,
@@ -94,6 +94,13 @@ impl Run {
         let then = self.touches.iter().rfind(|row| row["s"] <= passed_s);
         then.map_or(host_bytes(first), |row| row["filled"] * 4096.0)
     }
+}
+
+/// The sample taken nearest to a time.
+fn nearest(samples: &[Sample], at_s: f64) -> &Sample {
+    let distance = |sample: &&Sample| (sample["at"] - at_s).abs();
+    let order = |a: &&Sample, b: &&Sample| distance(a).total_cmp(&distance(b));
+    samples.iter().min_by(order).expect("a run has samples")
 }
 
 /// Memory that the container takes of the machine.

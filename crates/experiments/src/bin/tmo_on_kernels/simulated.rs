@@ -115,7 +115,8 @@ fn outcome(container: &Container, before: &Counters) -> Outcome {
         pressure: [0, 1].map(|at| (now.some_us[at] - before.some_us[at]) / LAST_S / 1e6),
         returns_a_second: (now.major_faults - before.major_faults) as f64 / LAST_S,
         swap_ins_a_second: swap_ins as f64 / LAST_S,
-        swapped_bytes: container.swap_bytes() as f64,
+        // What is in memory as well keeps its slot.
+        swapped_bytes: (container.swap_bytes() - container.stat().swapcached) as f64,
         ..Outcome::default()
     }
 }

@@ -37,6 +37,13 @@ const SIDE_BY_SIDE: &str = "SECTIONS {
     *(.text.*9page_heap11huge_filler*6donate*)
     *(.text.*5front5pages*6delete* .text.*PageHeap*6delete* .text.*5front7central*4give*)
     *(.text.*5front4heap*12delete_spans* .text.*5front4heap*12give_central* .text.*Lower*4give*)
+    *(.text.*7process6malloc12empty_caches* .text.*7process6malloc16allocate_spanned*)
+    *(.text.*7process6malloc13give_up_space* .text.*7process6malloc16release_from_all*)
+    *(.text.*7process6malloc18free_class_to_node* .text.*PageHeap*13give_up_space*)
+    *(.text.*PageHeap*7release* .text.*5front5pages*7release* .text.*5front4sync*4wait*)
+    *(.text.*drop_in_place*ChosenPageHeap* .text.*5front5cache*8overflow*)
+    *(.text.*9page_heap9temeraire*14put_into_cache* .text.*14huge_allocator*5stats*)
+    *(.text.*9page_heap6demand*4rise*)
     . = ALIGN(65536);
   }
 } INSERT BEFORE .init;
@@ -63,7 +70,8 @@ SECTIONS {
     *(.text.*9page_heap13huge_page_map*)
     *(.text.*12prairie_heap7storage* .text.*heap..storage* .text.*12prairie_heap6memory*)
     *(.text.*heap..memory* .text.*12prairie_heap7mapping*)
-    *(.text.*7process7publish* .text.*5front4slab*)
+    *(.text.*7process7publish* .text.*5front4slab* .text.*5front6inside*)
+    *(.text.*5front6thread* .text.*5front7profile5count* .text.*8Iterator6reduce*)
   }
 } INSERT BEFORE .text;
 SECTIONS {

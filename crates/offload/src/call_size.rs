@@ -63,12 +63,13 @@ pub struct CallSize {
     limit: Duration,
     lists: Lists,
     page_ns: f64,
+    takes_batches: bool,
 }
 
 impl CallSize {
     /// Calls that use at most `limit` of CPU time, with nothing known yet.
     pub fn new(limit: Duration, lists: Lists) -> CallSize {
-        CallSize { limit, lists, page_ns: FIRST_PAGE_NS }
+        CallSize { limit, lists, page_ns: FIRST_PAGE_NS, takes_batches: true }
     }
 
     /// The same knowledge for another limit.
@@ -82,12 +83,32 @@ impl CallSize {
         let pages = self.limit.as_nanos() as f64 * PLANNED / self.page_ns;
         let batch = self.lists.batch_bytes();
         let bytes = (pages as u64).saturating_mul(PAGE).clamp(batch, MAX_CALL_BYTES);
-        bytes / batch * batch - self.lists.spare_bytes()
+        bytes / batch * batch - if self.takes_batches { self.lists.spare_bytes() } else { 0 }
     }
 
-    /// What a call for `bytes` takes: whole batches.
+    /// What a call for `bytes` takes: whole batches, unless it was seen to take less.
     pub fn taken_bytes(&self, bytes: u64) -> u64 {
-        bytes.next_multiple_of(self.lists.batch_bytes())
+        match self.takes_batches {
+            true => bytes.next_multiple_of(self.lists.batch_bytes()),
+            false => bytes,
+        }
+    }
+
+    /// After a request whose calls were to take `asked` bytes, by [`CallSize::taken_bytes`], and in
+    /// which the kernel scanned and took as many bytes. With MGLRU 6.12 scans a whole batch for any
+    /// call, and 6.18 as many pages as are asked for. Pages that stay are scanned, too, so a small
+    /// number of scanned pages shows the latter. A few batches show nothing.
+    #[must_use]
+    pub fn after_request(self, asked: u64, scanned: u64, taken: u64) -> CallSize {
+        if self.lists != Lists::Mglru || asked < 4 * self.lists.batch_bytes() {
+            return self;
+        }
+        let takes_batches = match self.takes_batches {
+            true => scanned >= asked / 4 * 3,
+            // Generations that are gone when a call comes are not scanned, which looks the same.
+            false => taken >= asked / 4 * 7,
+        };
+        CallSize { takes_batches, ..self }
     }
 
     /// After a call for `bytes` that used `used` of CPU time. A call for nothing says nothing.
@@ -130,6 +151,24 @@ mod tests {
         size = size.after(128 * PAGE, Duration::from_micros(1_280));
         assert_eq!(size.bytes() / PAGE, 32);
         assert_eq!(size.with_limit(MS * 10).bytes() / PAGE, 480);
+    }
+
+    /// With calls for 32 pages, of which the kernel takes 64 or 32.
+    #[test]
+    fn what_a_call_takes_is_learned() {
+        let old = CallSize::new(MS, Lists::Mglru);
+        let asked = old.taken_bytes(old.bytes()) * 18;
+        assert_eq!((old.bytes(), asked), (32 * PAGE, 18 * 64 * PAGE));
+        // Some pages stay, and are scanned all the same.
+        assert_eq!(old.after_request(asked, asked, asked / 4), old);
+        let new = old.after_request(asked, asked / 2, asked / 2);
+        assert_eq!((new.bytes(), new.taken_bytes(new.bytes())), (64 * PAGE, 64 * PAGE));
+        assert_eq!(new.taken_bytes(5 * PAGE), 5 * PAGE);
+        assert_eq!(new.after_request(asked, 3 * asked, asked), new);
+        assert_eq!(new.after_request(asked, 2 * asked, 2 * asked), old, "it was an error");
+        assert_eq!(old.after_request(3 * 64 * PAGE, 0, 0), old, "too little");
+        let classic = CallSize::new(MS, Lists::Classic);
+        assert_eq!(classic.after_request(asked, asked / 2, asked / 2), classic);
     }
 
     #[test]

@@ -352,7 +352,10 @@ impl Daemon {
         }
         let work = container.take(reclaim, self.generations.as_ref(), &self.leases);
         match submit(container, work) {
-            true => reclaim.bytes,
+            true => {
+                container.begin_request();
+                reclaim.bytes
+            }
             false => {
                 container.controller.not_carried_out();
                 0
@@ -473,8 +476,8 @@ impl Daemon {
             // The host's report of ages need not be read again for a generation that was begun: the
             // container's next look does so anyway.
             Outcome::Marked => {}
-            Outcome::Asked { calls, .. } => {
-                container.call_size = calls.size.unwrap_or(container.call_size);
+            Outcome::Asked { bytes, calls, .. } => {
+                container.end_request(bytes, calls.size);
                 let mut status = self.status.lock();
                 let entry = &mut status.cgroups[at];
                 entry.calls += calls.count;

@@ -68,7 +68,8 @@ pub struct Container {
     limits_at: Duration,
     how: ReclaimMeans,
     /// How much one call asks for.
-    pub(super) call_size: CallSize,
+    call_size: CallSize,
+    request: Option<Request>,
     backend: Backend,
     routed: bool,
     tiers: Tiers,
@@ -76,6 +77,16 @@ pub struct Container {
     pub(super) asked_bytes: u64,
     /// Its limit on swap is lowered, so that slots of what is back are freed.
     pub(super) gives_up_slots: bool,
+}
+
+/// A request, from which is learned what a call takes.
+#[derive(Clone, Copy, Debug)]
+struct Request {
+    /// `pgscan` and `pgsteal` before it.
+    scanned: u64,
+    taken: u64,
+    /// Bytes that its calls were to take, once they were made.
+    asked: Option<u64>,
 }
 
 /// By what its memory is taken.
@@ -145,6 +156,7 @@ impl Container {
             limits_at: Duration::ZERO,
             how,
             call_size: CallSize::new(hands.call_time, hands.host.lists()),
+            request: None,
             backend: rule.backend,
             routed: false,
             tiers: Tiers::default(),
@@ -253,7 +265,37 @@ impl Container {
             _ => {}
         }
         self.counted = seen;
+        self.learn_from_request();
         Ok(seen)
+    }
+
+    /// CPU time that one call may use.
+    pub fn limit_calls(&mut self, limit: Duration) {
+        self.call_size = self.call_size.with_limit(limit);
+    }
+
+    /// A request begins.
+    pub fn begin_request(&mut self) {
+        let stat = &self.counted.stat;
+        self.request = Some(Request { scanned: stat.pgscan, taken: stat.pgsteal, asked: None });
+    }
+
+    /// Its calls, which were to take `asked` bytes, were made.
+    pub fn end_request(&mut self, asked: u64, size: Option<CallSize>) {
+        self.call_size = size.unwrap_or(self.call_size);
+        if let Some(request) = &mut self.request {
+            request.asked = Some(asked);
+        }
+    }
+
+    /// Once a request's calls were made, the next look shows what they took.
+    fn learn_from_request(&mut self) {
+        let Some(Request { scanned, taken, asked: Some(asked) }) = self.request else { return };
+        let stat = &self.counted.stat;
+        let grown = |now: u64, before: u64| now.saturating_sub(before).saturating_mul(4096);
+        let (scanned, taken) = (grown(stat.pgscan, scanned), grown(stat.pgsteal, taken));
+        self.call_size = self.call_size.after_request(asked, scanned, taken);
+        self.request = None;
     }
 
     /// Idle memory by generations.

@@ -38,8 +38,7 @@ impl Daemon {
             match known {
                 Some(container) => {
                     container.set_rule(named.rule, rule);
-                    let limit = self.config.daemon.call_time;
-                    container.call_size = container.call_size.with_limit(limit);
+                    container.limit_calls(self.config.daemon.call_time);
                 }
                 None => self.open(named, now),
             }

@@ -15,7 +15,7 @@ case ${1:-} in
 --short) short=yes ;;
 --paper) paper=yes ;;
 esac
-kernels=${VM_KERNELS:-6.1 6.12}
+kernels=${VM_KERNELS:-6.1 6.12 6.18}
 self=vm/tests/offload.sh
 . vm/common.sh
 program prairie "${PRAIRIE:-}" prairie

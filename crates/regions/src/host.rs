@@ -224,6 +224,15 @@ impl Host {
         };
     }
 
+    /// Notes that a block has just come online at `place`, so that it was empty. It is not read for
+    /// that, and counts as unread: before it is converted again, it is read.
+    pub fn came_online(&mut self, block: &mut Block, place: Place) {
+        self.sketched.remove(&block.number);
+        let empty = Occupancy { free: self.block_frames, ..Occupancy::default() };
+        let occupancy = matches!(place, Place::Kernel | Place::Movable).then_some(empty);
+        *block = Block { place, occupancy, scanned: Duration::ZERO, ..*block };
+    }
+
     /// Whether what is known of a block is an estimate.
     pub fn is_sketched(&self, number: u64) -> bool {
         self.sketched.contains(&number)

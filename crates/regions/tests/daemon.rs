@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use prairie_daemon::log::{Format, Log, Verbosity};
 use prairie_host::PageFlags;
-use prairie_regions::choice::Place;
+use prairie_regions::choice::{Block, Place};
 use prairie_regions::operation::place;
 use prairie_regions::record::Record;
 use prairie_regions::settings::Setting;
@@ -52,6 +52,21 @@ fn a_block_is_read_whole_before_it_grows() {
         .copied()
         .collect();
     assert_eq!(grown, [clean]);
+}
+
+/// A block that has just come online is empty. The page flags say otherwise here: they are not read.
+#[test]
+fn a_block_that_came_online_is_known_to_be_empty() {
+    let tree = Tree::new();
+    tree.fill(1..BLOCKS, PageFlags::LRU);
+    let mut daemon = tree.daemon(false);
+    work(&mut daemon, 0, 3);
+    let movable = || daemon.blocks().iter().filter(|block| block.place == Place::Movable);
+    let is_empty = |block: &&Block| block.occupancy.is_some_and(|found| found.free == FRAMES);
+    // In three seconds, a few blocks are read as their turn comes.
+    assert!(movable().count() > 8 && movable().filter(is_empty).count() + 6 >= movable().count());
+    // None of them is taken for a block that was read.
+    assert!(movable().filter(is_empty).all(|block| block.scanned == Duration::ZERO));
 }
 
 #[test]

@@ -92,6 +92,9 @@ impl Daemon {
         }
         if let Ok(at) = self.blocks.binary_search_by_key(&done.block, |block| block.number) {
             self.tell(&done, self.blocks[at], current.reason);
+            if let Some(place) = done.place.filter(|place| *place != self.blocks[at].place) {
+                self.host.came_online(&mut self.blocks[at], place);
+            }
         }
         self.count(&done, succeeded);
         match done.outcome {

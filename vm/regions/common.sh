@@ -1,8 +1,9 @@
 # What the guests of vm/tests/regions.sh have in common.
 
 blocks=/sys/devices/system/memory
+kswapd_nice() { awk '{ print $19 }' /proc/$(pidof kswapd0)/stat; }
 # The kernel computes min_free_kbytes again whenever memory goes on- or offline.
-settings() { cat /proc/sys/vm/lowmem_reserve_ratio; }
+settings() { cat /proc/sys/vm/lowmem_reserve_ratio; kswapd_nice; }
 # places: each block with its state and zone.
 places() {
     for block in $blocks/memory[0-9]*; do

@@ -31,6 +31,7 @@ is_whole || complain "block $last is still offline"
 ready=$(movable)
 [ $ready -ge $least ] || complain "$ready movable blocks after the setup"
 settings | cmp -s - $OUT/settings-before && complain "lowmem_reserve_ratio was not leased"
+[ $(kswapd_nice) = -10 ] || complain "kswapd's nice value is $(kswapd_nice)"
 
 # Huge pages while it runs: it carries the request out.
 for pages in 64 0; do

@@ -125,6 +125,8 @@ pub struct SettingsConfig {
     pub min_free: MinFree,
     /// How page cache makes room for what a growth moves.
     pub make_room: MakeRoom,
+    /// The nice value of kswapd, if it is higher; 0 leaves it.
+    pub kswapd_nice: i32,
 }
 
 /// How page cache makes room.
@@ -213,6 +215,7 @@ impl Default for SettingsConfig {
             lowmem_reserve_ratio: Ratio::Auto,
             min_free: MinFree::Auto,
             make_room: MakeRoom::default(),
+            kswapd_nice: -10,
         }
     }
 }
@@ -264,6 +267,9 @@ impl Config {
         if !(1..=3600).contains(&limits.operations_per_hour) {
             let found = limits.operations_per_hour;
             return Err(format!("operations_per_hour = {found}: expected 1 to 3600"));
+        }
+        if !(-20..=0).contains(&settings.kswapd_nice) {
+            return Err(format!("kswapd_nice = {}: expected -20 to 0", settings.kswapd_nice));
         }
         match settings.lowmem_reserve_ratio {
             Ratio::Fixed(ratio) if !(4..=256).contains(&ratio) => Err(format!(
@@ -365,6 +371,7 @@ mod tests {
             ("[limits]\npressure_percent = nan", "pressure_percent = NaN: expected 0.1 to 100"),
             ("[settings]\nlowmem_reserve_ratio = 1", "line 2: lowmem_reserve_ratio = 1: expected"),
             ("[settings]\nlowmem_reserve_ratio = \"x\"", "expected \"auto\", \"leave\", or a"),
+            ("[settings]\nkswapd_nice = 5", "line 2: kswapd_nice = 5: expected -20 to 0"),
             ("[settings]\nmin_free = \"lots\"", "line 2: \"lots\": "),
             ("[daemon]\non_stop = \"undone\"", "did you mean `undo`?"),
             ("[", "regions.toml, line 1: "),

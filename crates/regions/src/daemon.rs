@@ -92,6 +92,8 @@ pub struct Daemon {
     pause_until: Duration,
     oom_before: Option<u64>,
     leases_failed: bool,
+    /// The priority of kswapd was raised, or could not be.
+    kswapd_done: bool,
     /// `watermark_scale_factor` was set by others.
     factor_changed_by_others: bool,
     /// `min_free_kbytes` before the first operation: the kernel recomputes it at each.
@@ -170,6 +172,7 @@ impl Daemon {
             pause_until: Duration::ZERO,
             oom_before: None,
             leases_failed: false,
+            kswapd_done: false,
             factor_changed_by_others: false,
             min_free_before,
             recent: VecDeque::new(),

@@ -7,7 +7,7 @@
 //! retries and operations an hour, [`rest`] says when a glance suffices, [`ratios`] computes the kernel's lower-zone reserves.
 //!
 //! The second half **acts**: [`host`] reads the kernel's files, [`operation`] converts one block with
-//! a timer, [`record`] and [`guardian`] keep what has to be undone, [`daemon`] is the loop, which
+//! a timer, [`kswapd`] sets a priority, [`record`] and [`guardian`] keep what has to be undone, [`daemon`] is the loop, which
 //! takes [`request`]s, and [`check`], [`undo`], and [`huge`] serve the command's other parts.
 
 pub mod check;
@@ -17,6 +17,7 @@ pub mod daemon;
 pub mod guardian;
 pub mod host;
 pub mod huge;
+pub mod kswapd;
 pub mod limits;
 pub mod lock;
 pub mod operation;

@@ -9,6 +9,8 @@ use std::str::FromStr;
 
 use prairie_host::Roots;
 
+use crate::kswapd;
+
 /// A setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Setting {
@@ -20,24 +22,28 @@ pub enum Setting {
     WatermarkScaleFactor,
     /// `vm.movable_gigantic_pages`, while gigantic pages are taken.
     MovableGiganticPages,
+    /// The priority of kswapd, on each node: 20 + nice value.
+    KswapdPriority,
 }
 
 impl Setting {
     /// All of them.
-    pub const ALL: [Setting; 4] = [
+    pub const ALL: [Setting; 5] = [
         Setting::LowmemReserveRatio,
         Setting::MinFreeKbytes,
         Setting::WatermarkScaleFactor,
         Setting::MovableGiganticPages,
+        Setting::KswapdPriority,
     ];
 
-    /// The kernel's name for it.
+    /// The kernel's name for it, or of what it belongs to.
     pub const fn name(self) -> &'static str {
         match self {
             Setting::LowmemReserveRatio => "lowmem_reserve_ratio",
             Setting::MinFreeKbytes => "min_free_kbytes",
             Setting::WatermarkScaleFactor => "watermark_scale_factor",
             Setting::MovableGiganticPages => "movable_gigantic_pages",
+            Setting::KswapdPriority => "kswapd_priority",
         }
     }
 
@@ -50,7 +56,10 @@ impl Setting {
     /// # Errors
     /// I/O errors of the system, and values that are not numbers.
     pub fn read(self, roots: &Roots) -> io::Result<Value> {
-        fs::read_to_string(self.path(roots))?.parse()
+        match self {
+            Setting::KswapdPriority => kswapd::read(roots)?.parse(),
+            _ => fs::read_to_string(self.path(roots))?.parse(),
+        }
     }
 
     /// Sets it.
@@ -58,6 +67,9 @@ impl Setting {
     /// # Errors
     /// I/O errors of the system.
     pub fn write(self, roots: &Roots, value: &Value) -> io::Result<()> {
+        if self == Setting::KswapdPriority {
+            return kswapd::write(roots, &value.0);
+        }
         let text = value.0.replace(',', "\t");
         fs::OpenOptions::new()
             .write(true)

@@ -9,6 +9,7 @@ use prairie_host::Roots;
 
 use super::Daemon;
 use crate::config::MakeRoom;
+use crate::kswapd;
 use crate::policy::room::Distances;
 use crate::ratios;
 use crate::reclaim::Reclaim;
@@ -62,6 +63,25 @@ impl Daemon {
         if settings.make_room != MakeRoom::Off {
             let distances = self.policy.watermark_distances(now, self.reclaim().is_none());
             self.set_watermark_distances(&roots, &nodes, distances)?;
+        }
+        if !self.kswapd_done {
+            self.kswapd_done = true;
+            self.raise_kswapd(&roots)?;
+        }
+        Ok(())
+    }
+
+    /// Lets kswapd run before the tasks that use memory up. Without the right to do that, or where no
+    /// kswapd is to be seen, its priority stays.
+    fn raise_kswapd(&mut self, roots: &Roots) -> io::Result<()> {
+        let setting = Setting::KswapdPriority;
+        let nice = self.config.settings.kswapd_nice;
+        let held = self.record().state().settings.contains_key(&setting);
+        let (Ok(now), false) = (setting.read(roots), held) else { return Ok(()) };
+        let wanted = kswapd::raised(&now.to_string(), nice).parse()?;
+        if let Err(error) = self.set(roots, setting, &wanted, &now) {
+            self.record().restored(setting)?;
+            self.log.note("warning", format_args!("{}: {error}", setting.name()));
         }
         Ok(())
     }

@@ -5,12 +5,14 @@ mod tree;
 
 use std::fs;
 use std::io;
+use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use prairie_daemon::log::{Format, Log, Verbosity};
 use prairie_host::PageFlags;
 use prairie_regions::choice::{Block, Place};
+use prairie_regions::kswapd;
 use prairie_regions::operation::place;
 use prairie_regions::record::Record;
 use prairie_regions::settings::Setting;
@@ -87,6 +89,27 @@ fn the_regions_are_set_up_and_everything_is_undone() {
     assert_eq!(undo_all(&tree, &mut record), 0);
     assert_eq!(tree.count(Place::Kernel), BLOCKS);
     assert!(record.state().is_clean());
+}
+
+/// A task of the test's own stands for kswapd.
+#[test]
+fn kswapd_has_its_priority_raised_until_the_end() {
+    let tree = Tree::new();
+    let mut task = Command::new("sleep").arg("60").spawn().unwrap();
+    let folder = format!("proc/{}", task.id());
+    fs::create_dir(tree.path(&folder)).unwrap();
+    tree.put(&format!("{folder}/stat"), &format!("{} (kswapd0) S 2 0 0", task.id()));
+    let roots = tree.roots();
+    let before = kswapd::read(&roots).unwrap();
+    let is_allowed = kswapd::write(&roots, "19").and(kswapd::write(&roots, &before)).is_ok();
+    let mut daemon = tree.daemon(false);
+    work(&mut daemon, 0, 5);
+    assert_eq!(kswapd::read(&roots).unwrap(), if is_allowed { "10" } else { &before });
+    let record = daemon.stop().unwrap();
+    assert_eq!(kswapd::read(&roots).unwrap(), before);
+    assert!(!record.state().settings.contains_key(&Setting::KswapdPriority));
+    task.kill().unwrap();
+    task.wait().unwrap();
 }
 
 /// Free kernel memory stays as it was whatever is converted, because page cache fills it.

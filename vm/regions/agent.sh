@@ -1,10 +1,12 @@
 # The agents that are compared, and what they cost. To be sourced after common.sh.
 
-# start_agent NAME: stock does nothing, kernelcore is a boot parameter, contiguitas a kernel.
+# start_agent NAME: stock does nothing, kernelcore is a boot parameter, contiguitas a kernel, kswapd the priority
+# that the daemon gives it, alone.
 start_agent() {
     case $1 in
     contiguitas) daemon=$(ps | sed -n 's/^ *\([0-9]*\) .*[k]contigd0.*/\1/p'); [ -n "$daemon" ] || complain "no resizer" ;;
     daemon) start_daemon /in/measured.toml; until_true 90 is_set_up || complain "not set up" ;;
+    kswapd) renice -n -10 -p $(pidof kswapd0) && [ $(kswapd_nice) = -10 ] || complain "kswapd has its old priority" ;;
     naive) sh /in/naive.sh >$OUT/daemon 2>&1 & naive=$!; sleep 20 ;;
     esac
     cpu_before=$(ticks)

@@ -362,7 +362,7 @@ mod tests {
     fn a_page_for_a_device_is_written_before_it_leaves() {
         let rhythm = Rhythm::regular(1_000.0);
         let used_s = rhythm.next_after(0, 0.0);
-        // Only a page in memory is looked at, so the last look is the one that takes it.
+        // Only pages in memory are scanned, so the last scan is the one that takes it.
         let looks = |rhythm: Rhythm, later_s: &[f64]| {
             let mut container = one(rhythm, false, Backend::Device(Ssd::fast()));
             container.clear_accessed();

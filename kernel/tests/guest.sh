@@ -53,10 +53,9 @@ lending() {
 kept_below() {
     awk '/^Node/ { below = $4 != "Movable" } below && $1 == "min" { pages += $2 } END { print pages }' /proc/zoneinfo
 }
-# served [ZONE]: pages that this zone, or all below the border, ever handed to requests.
+# served ZONE: pages that it ever handed to requests.
 served() {
-    awk -v zone="${1:-}" '/^Node/ { counts = $4 != "Movable" && (zone == "" || $4 == zone) }
-        counts && $1 == "numa_hit" { pages += $2 } END { print pages + 0 }' /proc/zoneinfo
+    awk -v zone="$1" '/^Node/ { counts = $4 == zone } counts && $1 == "numa_hit" { print $2 }' /proc/zoneinfo
 }
 # Free pages of a zone above its low mark.
 spare() {
@@ -202,7 +201,7 @@ mixes() {
     name=$(printf '%0240d' 0) n=0 before=$(served DMA32)
     until [ $(($(served DMA32) - before)) -ge 1000 ]; do
         last=$((n + 1000))
-        until [ $n -eq $last ]; do n=$((n + 1)); [ ! -e /disk/$name$n ] || return; done
+        until [ $n -eq $last ]; do n=$((n + 1)); [ ! -e /disk/$name$n ]; done
     done
     check "free pages of ZONE_NORMAL above its low mark" "$(spare Normal)" -le 200
     echo "$ceiling" >$node/ceiling_kb

@@ -11,6 +11,7 @@ mod gfp_numbers;
 mod hand_over;
 mod pins;
 mod reclaim;
+mod upkeep;
 
 use prairie_frames::placement::{Counter, Placement, Request, Surroundings};
 use prairie_frames::table::mobility_of;
@@ -23,6 +24,7 @@ pub use self::counts::Counts;
 use self::gfp_numbers::GfpNumbers;
 use self::pins::Pins;
 use self::reclaim::Reclaim;
+use self::upkeep::Upkeep;
 use crate::held::Held;
 use crate::initial_state::InitialState;
 
@@ -51,15 +53,11 @@ pub struct Replay<P> {
     /// Simulated reclaim, if requested.
     reclaim: Option<Reclaim>,
     counts: Counts,
-    until_maintenance: u32,
+    upkeep: Upkeep,
     /// The time of the first event at which there was upkeep.
     first_ns: Option<u64>,
     gfp_numbers: GfpNumbers,
 }
-
-/// Events between two wake-ups of the policy's own upkeep, which stand for those of periodic
-/// reclaim: a hundredth of a second of a busy machine.
-const MAINTENANCE_EVERY: u32 = 1024;
 
 /// Events for which memory is fetched ahead: more than a core waits for at a time, and few enough
 /// for its nearest cache.
@@ -97,7 +95,7 @@ impl<P: Placement> Replay<P> {
             pins: Pins::default(),
             reclaim,
             counts: Counts::default(),
-            until_maintenance: MAINTENANCE_EVERY,
+            upkeep: Upkeep::default(),
             first_ns: None,
             gfp_numbers: GfpNumbers::new(found.gfp_numbers.clone()),
         };
@@ -123,6 +121,12 @@ impl<P: Placement> Replay<P> {
     /// The policy.
     pub fn placement(&self) -> &P {
         &self.placement
+    }
+
+    /// Lets the policy do its upkeep once in `period_ns` of recorded time, as a thread of a kernel
+    /// does, instead of once in so many events.
+    pub fn keep_up_every(&mut self, period_ns: u64) {
+        self.upkeep = Upkeep::At { due_ns: 0, period_ns };
     }
 
     /// The counts so far.
@@ -269,14 +273,12 @@ impl<P: Placement> Replay<P> {
     /// Counts an event, and lets the policy do its upkeep from time to time.
     #[inline]
     fn pass(&mut self, time_ns: u64) {
-        self.until_maintenance -= 1;
-        if self.until_maintenance == 0 {
+        if self.upkeep.is_due(time_ns) {
             self.maintain(time_ns);
         }
     }
 
     fn maintain(&mut self, time_ns: u64) {
-        self.until_maintenance = MAINTENANCE_EVERY;
         // Before the first event there is no time.
         let first = if time_ns > 0 { *self.first_ns.get_or_insert(time_ns) } else { time_ns };
         let now_ns = time_ns.saturating_sub(first);

@@ -17,6 +17,11 @@ use prairie_replay::replay::{Initial, Replay};
 use prairie_trace::import::gfp_names::Renumbering;
 use prairie_trace::{Columns, EventSource, Reader};
 
+/// The time between two decisions of the kernel's thread (`PERIOD` in
+/// `kernel/source/mm/contiguitas/thread.c`). If nothing happens it is longer, but then neither the
+/// kernel nor the model moves anything.
+const PERIOD_NS: u64 = 100_000_000;
+
 /// One of the kernel's samples.
 struct Sample {
     /// Nanoseconds since boot.
@@ -119,6 +124,7 @@ impl Boot {
         let regions = Regions::new(&self.found.layout, self.config());
         let mut replay = Replay::new(&self.found, regions, Initial::AsFound);
         replay.placement_mut().note_decisions();
+        replay.keep_up_every(PERIOD_NS);
         let mut side = Side::default();
         let mut due = self.samples.iter().peekable();
         let mut events = self.events();

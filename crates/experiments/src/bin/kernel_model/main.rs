@@ -71,14 +71,27 @@ fn beside(pairs: &[[Side; 2]]) -> Document {
             "In boot {boot} the regions of kernel and model differ by {distance:.1} MiB on average."
         ));
     }
-    for (boot, pair) in pairs.windows(2).enumerate() {
-        let distance = mean_distance(&pair[0][0].region, &pair[1][0].region);
-        let (one, other) = (boot + 1, boot + 2);
-        document.note(format!(
-            "The kernel's regions in boots {one} and {other} differ by {distance:.1} MiB on average."
-        ));
+    let kernels: Vec<&[f64]> = pairs.iter().map(|[kernel, _]| &kernel.region[..]).collect();
+    if let Some(note) = spread(&kernels) {
+        document.note(note);
     }
     document
+}
+
+/// How far the kernel's regions in two boots differ; nothing if there is one boot.
+fn spread(kernels: &[&[f64]]) -> Option<String> {
+    let pairs = (0..kernels.len()).flat_map(|one| (0..one).map(move |other| [one, other]));
+    let distances = pairs.map(|pair| pair.map(|boot| kernels[boot]));
+    let mut distances: Vec<f64> = distances.map(|[one, other]| mean_distance(one, other)).collect();
+    distances.sort_by(f64::total_cmp);
+    let (least, most, count) = (distances.first()?, distances.last()?, distances.len());
+    Some(match count {
+        1 => format!("The kernel's regions in the two boots differ by {least:.1} MiB on average."),
+        _ => format!(
+            "The kernel's regions in two boots differ by {least:.1} to {most:.1} MiB on average \
+             ({count} pairs)."
+        ),
+    })
 }
 
 /// The kernel's demand under several allocators, which placed all memory in use again as they would

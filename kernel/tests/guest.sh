@@ -185,29 +185,32 @@ places() {
     check "percent of new user memory in the eighth above the border" $(($(value within_users) / 768)) -le 20
 }
 
-# Reclaimable requests use what pipes left free in unmovable pageblocks of ZONE_NORMAL, down to its low
-# mark, before they use ZONE_DMA32, though that has whole pageblocks.
+# Unmovable memory lies far from the border: ZONE_NORMAL, beside it, serves requests that may use any
+# zone once ZONE_DMA32 is down to its low mark, and no sooner.
+orders() {
+    # Boot has used neither up.
+    check "free pages of ZONE_NORMAL above its low mark" "$(spare Normal)" -ge 500
+    spare=$(spare DMA32)
+    check "free pages of ZONE_DMA32 above its low mark" "$spare" -ge 4000
+    before=$(served Normal)
+    # Each pipe of 64 KiB also takes some pages for itself.
+    "$load" pipes $((spare / 4 * 3 / 256)) 1 0 0 1 >/tmp/values
+    check "requests that ZONE_NORMAL served beside it" $(($(served Normal) - before)) -le 100
+    "$load" pipes $((spare / 256 + 24)) 1 0 0 1 >/tmp/values
+    check "requests that it served with 24 MiB more" $(($(served Normal) - before)) -ge 1000
+}
+
+# A request that takes part of another kind's pageblock does not wake kswapd, as it does elsewhere. Pipes
+# leave unmovable pageblocks with free pages, and then names are cached, which are reclaimable.
 mixes() {
-    # The region has free memory, and keeps its size.
-    burst 24
-    ceiling=$(cat $node/ceiling_kb)
-    cat $node/floor_kb >$node/ceiling_kb
-    "$load" pipes 12 1 25 0 60 >/tmp/held &
+    "$load" pipes 24 1 25 0 60 >/tmp/held &
     until grep -qs pipes_ms /tmp/held; do sleep 1; done
-    mke2fs -F /dev/vdc >/dev/null 2>&1
-    mkdir -p /disk
-    mount -t ext4 /dev/vdc /disk
-    # Names without a file are cached, too.
-    name=$(printf '%0240d' 0) n=0 before=$(served DMA32)
-    until [ $(($(served DMA32) - before)) -ge 1000 ]; do
-        last=$((n + 1000))
-        until [ $n -eq $last ]; do n=$((n + 1)); [ ! -e /disk/$name$n ]; done
-    done
-    check "free pages of ZONE_NORMAL above its low mark" "$(spare Normal)" -le 200
-    echo "$ceiling" >$node/ceiling_kb
-    # A request that takes part of another kind's pageblock does not wake kswapd, as it does elsewhere.
+    make_files
     events=/sys/kernel/debug/tracing
     echo 1 >$events/events/vmscan/mm_vmscan_wakeup_kswapd/enable
+    # Names without a file are cached, too.
+    name=$(printf '%0240d' 0) n=0
+    until [ $n -eq 20000 ]; do n=$((n + 1)); [ ! -e /disk/$name$n ]; done
     "$load" pipes 300 1 0 0 1 >/tmp/values
     echo 0 >$events/events/enable
     check "wake-ups of kswapd for a raised mark" "$(grep -c 'wakeup_kswapd:.*gfp_flags=none' $events/trace)" -eq 0

@@ -44,6 +44,7 @@ static inline bool contiguitas_keeps_online(void)
 }
 
 /* Confinement. */
+void contiguitas_order_zones(struct zoneref *zones, int count);
 void contiguitas_reserve(void);
 unsigned long contiguitas_total_reserve(unsigned long reserve);
 u64 contiguitas_share_of_min(struct zone *zone, u64 share);
@@ -92,7 +93,7 @@ static inline bool contiguitas_takes(gfp_t flags)
 /* Whether a page still lies in the zone whose lock was taken for it. */
 #define contiguitas_changed_zone(page, zone) (contiguitas_active() && page_zone(page) != (zone))
 
-/* Whether unmovable requests may use any pageblock of a zone: its node has a ZONE_MOVABLE for others. */
+/* Whether unmovable and reclaimable requests share the pageblocks of a zone: its node has a ZONE_MOVABLE for others. */
 static inline bool contiguitas_mixes(struct zone *zone)
 {
 	return contiguitas_active() &&
@@ -192,6 +193,7 @@ static inline gfp_t contiguitas_gigantic_gfp(gfp_t gfp)
 static inline void contiguitas_boot_memory(void) {}
 static inline bool contiguitas_place_borders(unsigned long *movable_pfn,
 					     unsigned long lowest_usable) { return false; }
+static inline void contiguitas_order_zones(struct zoneref *zones, int count) {}
 static inline void contiguitas_reserve(void) {}
 static inline unsigned long contiguitas_total_reserve(unsigned long reserve) { return reserve; }
 static inline u64 contiguitas_share_of_min(struct zone *zone, u64 share) { return share; }

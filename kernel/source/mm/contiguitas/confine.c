@@ -41,6 +41,26 @@ void contiguitas_bar(struct zone *zone)
 	zone->lowmem_reserve[ZONE_MOVABLE] = kept;
 }
 
+/*
+ * The kernel tries the zones of a node from the highest one down, so the zone beside the border, which is
+ * small at first and soon full, would come first. Unmovable memory shall lie far from the border: here
+ * ZONE_NORMAL comes after ZONE_DMA32. ZONE_DMA stays last, for what can use no other. Called before
+ * the first allocation, and when memory is plugged.
+ */
+void contiguitas_order_zones(struct zoneref *zones, int count)
+{
+#ifdef CONFIG_ZONE_DMA32
+	int at;
+
+	for (at = 0; at + 1 < count; at++)
+		if (zonelist_zone_idx(&zones[at]) == ZONE_NORMAL &&
+		    zonelist_zone_idx(&zones[at + 1]) == ZONE_DMA32 && is_confined(zonelist_zone(&zones[at]))) {
+			swap(zones[at], zones[at + 1]);
+			return;
+		}
+#endif
+}
+
 /* Called when the kernel computes its reserves, from boot on. */
 void contiguitas_reserve(void)
 {

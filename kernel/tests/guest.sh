@@ -62,6 +62,11 @@ spare() {
     awk -v zone="$1" '/^Node/ { counts = $4 == zone } counts && $2 == "free" { free = $3 }
         counts && $1 == "low" { print free - $2 }' /proc/zoneinfo
 }
+# What a zone keeps from requests that may use ZONE_NORMAL, the last but one zone here, in pages.
+kept() {
+    awk -v zone="$1" '/^Node/ { counts = $4 == zone }
+        counts && $1 == "protection:" { gsub(/[(),]/, ""); print $(NF - 1) }' /proc/zoneinfo
+}
 # Page cache in those zones that has to be written before it can go, in pages.
 dirty_below() {
     awk '/^Node/ { below = $4 != "Movable" } below && $1 == "nr_zone_write_pending" { pages += $2 } END { print pages + 0 }' /proc/zoneinfo
@@ -188,6 +193,8 @@ places() {
 # Unmovable memory lies far from the border: ZONE_NORMAL, beside it, serves requests that may use any
 # zone once ZONE_DMA32 is down to its low mark, and no sooner.
 orders() {
+    # As much as without a border: a 256th of what lies above 256 MiB.
+    check "pages that ZONE_DMA32 keeps for requests that can use no other zone" "$(kept DMA32)" -ge 2500
     # Boot has used neither up.
     check "free pages of ZONE_NORMAL above its low mark" "$(spare Normal)" -ge 500
     spare=$(spare DMA32)

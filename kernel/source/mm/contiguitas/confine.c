@@ -61,14 +61,33 @@ void contiguitas_order_zones(struct zoneref *zones, int count)
 #endif
 }
 
-/* Called when the kernel computes its reserves, from boot on. */
+/*
+ * What a zone keeps from requests that may use the one beside the border: as without a border, where that
+ * zone has all memory that lies above here. Devices that reach only low addresses depend on it.
+ */
+static void keep_low_memory(struct zone *zone)
+{
+	const struct zone *zones = zone->zone_pgdat->node_zones;
+	int upper = ZONE_MOVABLE - 1;
+
+	while (upper > zone_idx(zone) && !populated_zone(&zones[upper]))
+		upper--;
+	if (upper == zone_idx(zone))
+		return;
+	for (; upper < ZONE_MOVABLE; upper++)
+		zone->lowmem_reserve[upper] = zone->lowmem_reserve[ZONE_MOVABLE];
+}
+
+/* Called when the kernel has computed its reserves, from boot on. */
 void contiguitas_reserve(void)
 {
 	struct zone *zone;
 
 	for_each_zone(zone) {
-		if (is_confined(zone))
+		if (is_confined(zone)) {
+			keep_low_memory(zone);
 			contiguitas_bar(zone);
+		}
 	}
 }
 

@@ -68,6 +68,8 @@ struct contiguitas_node {
 	/* Asks from where nobody can be woken; and the free pages below the border that call for it. */
 	struct irq_work ask;
 	unsigned long surplus;
+	/* It came: the thread has not retired it yet. */
+	bool freed;
 	/* The thread empties pageblocks and takes all their pages. */
 	bool takes;
 	/* Readers: who takes blocks off free lists by their number. Writer: a hand-over. */

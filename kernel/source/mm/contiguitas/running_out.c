@@ -72,19 +72,23 @@ void contiguitas_ask(struct contiguitas_node *node)
 
 void contiguitas_ask_later(struct irq_work *work)
 {
-	contiguitas_ask(container_of(work, struct contiguitas_node, ask));
+	struct contiguitas_node *node = container_of(work, struct contiguitas_node, ask);
+
+	WRITE_ONCE(node->freed, true);
+	contiguitas_ask(node);
 }
 
 /*
- * A pageblock came free. If that leaves far too much below the border, the thread looks at once: it
- * retires what a burst held while the burst still frees it. The last pages freed are the first to be
- * used again, and they lie beside the border. Under zone->lock, where nobody can be woken.
+ * A pageblock came free. If that leaves far too much below the border, the thread looks at once, even if
+ * it has just decided: it retires what a burst held while the burst still frees it. The last pages
+ * freed are the first to be used again, and they lie beside the border. Under zone->lock, where nobody
+ * can be woken.
  */
 void __contiguitas_freed(struct zone *zone)
 {
 	struct contiguitas_node *node = contiguitas_nodes[zone_to_nid(zone)];
 
-	if (node && zone == node->lower && !READ_ONCE(node->kicked) &&
+	if (node && zone == node->lower && !READ_ONCE(node->freed) &&
 	    zone_page_state(zone, NR_FREE_PAGES) > READ_ONCE(node->surplus))
 		irq_work_queue(&node->ask);
 }

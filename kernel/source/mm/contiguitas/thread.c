@@ -169,6 +169,16 @@ static unsigned int retire_surplus(struct contiguitas_node *node)
 	return retired;
 }
 
+/*
+ * Retires what is free beyond the target. Each CPU puts new objects into the slabs that it has: away from
+ * those of a burst. What is lent cannot be retired.
+ */
+static void retire(struct contiguitas_node *node)
+{
+	if (!node->lends && retire_surplus(node))
+		contiguitas_drop_empty_slabs();
+}
+
 /* Retired pageblocks are used again until the region has its target and "beyond" pages more. */
 static unsigned int recall(struct contiguitas_node *node, unsigned long long beyond)
 {
@@ -207,12 +217,8 @@ static unsigned int shrink(struct contiguitas_node *node,
 	unsigned int most = READ_ONCE(contiguitas_tunables.step_pageblocks);
 	unsigned int done;
 
-	/*
-	 * Each CPU puts new objects into the slabs that it has: away from those of a burst. What is
-	 * lent cannot be retired.
-	 */
-	if (decision->resize == CONTIGUITAS_SHRINK && !node->lends && retire_surplus(node))
-		contiguitas_drop_empty_slabs();
+	if (decision->resize == CONTIGUITAS_SHRINK)
+		retire(node);
 	done = carry_out(node, decision, most);
 	if (!done && is_time(&node->slab_pause, SLAB_PAUSE, LONGEST_SLAB_PAUSE)) {
 		contiguitas_drop_empty_slabs();
@@ -394,6 +400,12 @@ static void work(struct contiguitas_node *node, u64 *decided)
 		done += serve(node, wanted);
 	if (emergency)
 		done += rescue(node);
+	if (READ_ONCE(node->freed)) {
+		/* What comes free from now on asks again. */
+		smp_store_mb(node->freed, false);
+		if (!test)
+			retire(node);
+	}
 	if (now - *decided >= jiffies_to_nsecs(PERIOD)) {
 		done += test ? oscillate(node, test) : resize(node, now - *decided);
 		*decided = now;
@@ -407,7 +419,8 @@ static void work(struct contiguitas_node *node, u64 *decided)
 
 static bool is_asked(struct contiguitas_node *node)
 {
-	return atomic_long_read(&node->wanted) || atomic_read(&node->emergency);
+	return atomic_long_read(&node->wanted) || atomic_read(&node->emergency) ||
+	       READ_ONCE(node->freed);
 }
 
 /* Whether to look again soon: not at all sides' ease. */
@@ -436,8 +449,9 @@ static int contiguitas_thread(void *data)
 		unsigned long pause = is_restless(node) ? PERIOD : IDLE_PERIOD;
 
 		/*
-		 * Who waits is served at once. Reclaim may wake the thread thousands of times a
-		 * second; more than one decision in a period would mean nothing.
+		 * Who waits is served at once, and what a burst frees is retired at once. Reclaim may
+		 * wake the thread thousands of times a second; more than one decision in a period would
+		 * mean nothing.
 		 */
 		wait_event_freezable_timeout(node->wake, READ_ONCE(node->kicked) ||
 					     is_asked(node) || kthread_should_stop(), pause);

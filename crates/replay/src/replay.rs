@@ -124,7 +124,7 @@ impl<P: Placement> Replay<P> {
     }
 
     /// Lets the policy do its upkeep once in `period_ns` of recorded time, as a thread of a kernel
-    /// does, instead of once in so many events.
+    /// does, instead of after a number of events.
     pub fn keep_up_every(&mut self, period_ns: u64) {
         self.upkeep = Upkeep::At { due_ns: 0, period_ns };
     }

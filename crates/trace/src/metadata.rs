@@ -76,6 +76,8 @@ pub struct Recording {
     pub stacks: bool,
     /// Whether what moves between the per-CPU lists and the zone was recorded.
     pub per_cpu_lists: bool,
+    /// Whether long-term pins were recorded.
+    pub pins: bool,
     /// Whether unrelated processes are named `other`.
     pub others_hidden: bool,
     /// Events that came too late to be put in their place by time.

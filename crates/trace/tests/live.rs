@@ -28,6 +28,7 @@ fn try_record_while(
         ring_bytes: RING_BYTES,
         stacks,
         per_cpu_lists: stacks,
+        pins: false,
         hide_others: false,
         threads: 2,
         roots: Roots::live(),
@@ -143,6 +144,30 @@ fn a_duration_ends_by_itself() {
 fn a_command_that_does_not_exist_leaves_nothing() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("live.parquet");
+    let error = record_nothing(&path, false);
+    if is_root() {
+        assert!(error.starts_with("cannot run /nonexistent/command: "), "{error}");
+    }
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
+}
+
+/// With and without probes in this kernel, and where it has none. What is recorded with them is checked
+/// in virtual machines (`vm/tests/pins.sh`).
+#[test]
+fn probes_are_gone_after_a_failure() {
+    let directory = tempfile::tempdir().unwrap();
+    let error = record_nothing(&directory.path().join("live.parquet"), true);
+    if is_root() {
+        let expected = ["cannot run /nonexistent/command: ", "long-term pins, which need probes"];
+        assert!(expected.iter().any(|text| error.starts_with(text)), "{error}");
+    }
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
+    let probes = std::fs::read_to_string("/sys/kernel/tracing/kprobe_events").unwrap_or_default();
+    assert!(!probes.contains("prairie/"), "{probes}");
+}
+
+/// The error of a recording whose command does not exist.
+fn record_nothing(path: &Path, pins: bool) -> String {
     let interrupted = AtomicBool::new(false);
     let mut progress = |_: Progress| {};
     let options = Options {
@@ -150,15 +175,12 @@ fn a_command_that_does_not_exist_leaves_nothing() {
         ring_bytes: 1 << 20,
         stacks: false,
         per_cpu_lists: false,
+        pins,
         hide_others: false,
         threads: 2,
         roots: Roots::live(),
         interrupted: &interrupted,
         progress: &mut progress,
     };
-    let error = record(&path, options).unwrap_err().to_string();
-    if is_root() {
-        assert!(error.starts_with("cannot run /nonexistent/command: "), "{error}");
-    }
-    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 0);
+    record(path, options).unwrap_err().to_string()
 }

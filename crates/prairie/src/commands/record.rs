@@ -27,7 +27,8 @@ use crate::{interrupt, progress};
 /// kernel, with its time, CPU, process, frame number, order, migrate type and flags. It ends after
 /// --for, with COMMAND, or at Ctrl-C, which leaves a complete file.
 ///
-/// Needs root. Nothing on the host is changed.
+/// Needs root. Nothing on the host is changed, except that --pins sets probes, which are removed at
+/// the end.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
@@ -48,6 +49,10 @@ pub struct Args {
     /// Record moves between per-CPU lists and zones
     #[arg(long)]
     per_cpu_lists: bool,
+
+    /// Record what becomes pinned for long, with probes in the kernel
+    #[arg(long)]
+    pins: bool,
 
     /// Ring buffer per CPU, 64K to 1G, rounded up to a power of two
     #[arg(long, value_name = "SIZE", value_parser = value::ring, default_value = "16M")]
@@ -80,6 +85,7 @@ Examples:
   sudo prairie record -o a.parquet --for 30s              half a minute of everything
   sudo prairie record -o a.parquet -- make -j8            while a command runs
   sudo prairie record -o a.parquet --stacks -- make -j8   and who allocates unmovable memory
+  sudo prairie record -o a.parquet --pins --for 10m       and what is pinned for long
   sudo prairie record -o a.parquet                        until Ctrl-C
   prairie replay a.parquet                                replay it under other allocators
   prairie survey --from a.parquet                         the state that it starts from
@@ -136,6 +142,7 @@ pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<Exit
         ring_bytes: args.ring,
         stacks: args.stacks,
         per_cpu_lists: args.per_cpu_lists,
+        pins: args.pins,
         hide_others: args.hide_others,
         threads: available_parallelism().map_or(1, Into::into),
         roots: Roots::live(),

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use super::decode::{Decoded, Decoder};
 use super::merge::{Merge, Timed};
 use super::perf_record::{Body, Record};
+use super::pins::PinCall;
 use super::ring::Ring;
 use crate::{Error, Event, EventKind, Result, StackId};
 
@@ -29,6 +30,8 @@ pub enum StepKind {
     EventKind(EventKind),
     /// A line of text was written, [`Batch::notes`] with this number.
     Note(u32),
+    /// Memory was pinned, or a pin given up.
+    Pin(PinCall),
     /// A process got a name, padded with zeros.
     Named { pid: i32, name: [u8; 16] },
     /// A process was forked and has its parent's name.
@@ -194,6 +197,7 @@ impl State {
                 match decoder.decode(raw, stack) {
                     Ok(Decoded::Event(what)) => StepKind::EventKind(what),
                     Ok(Decoded::Note(text)) => StepKind::Note(self.note(text)),
+                    Ok(Decoded::Pin(call)) => StepKind::Pin(call),
                     Err(error) => {
                         self.failure.get_or_insert(error);
                         return;

@@ -3,6 +3,7 @@
 use prairie_frames::{MigrateType, Order, Pfn};
 
 use super::border::{BorderLayout, BorderPoint};
+use super::pins::{PinCall, PinFlags, PinFunction, PinLayout};
 use super::tracepoint::{Field, Format};
 use crate::{Error, EventKind, GfpFlags, Result, StackId, StallPoint};
 
@@ -18,6 +19,7 @@ pub enum Tracepoint {
     PcpuDrain,
     Stall(StallPoint),
     Border(BorderPoint),
+    Pin(PinFunction, PinFlags),
 }
 
 impl Tracepoint {
@@ -49,6 +51,7 @@ impl Tracepoint {
             Tracepoint::PcpuDrain => "kmem/mm_page_pcpu_drain",
             Tracepoint::Stall(point) => point.path(),
             Tracepoint::Border(point) => point.path(),
+            Tracepoint::Pin(function, _) => function.path(),
         }
     }
 }
@@ -64,6 +67,7 @@ enum Layout {
     PcpuDrain { pfn: Field, order: Field, migrate_type: Field },
     Stall(StallLayout),
     Border(BorderLayout),
+    Pin(PinLayout),
 }
 
 /// The offsets of the fields of a point of [`StallPoint`], as far as it has them.
@@ -83,6 +87,8 @@ pub enum Decoded {
     Event(EventKind),
     /// A line of text.
     Note(String),
+    /// A call that pins memory or gives a pin up.
+    Pin(PinCall),
 }
 
 /// Decodes the records of one tracepoint of one kernel.
@@ -132,6 +138,9 @@ impl Decoder {
             },
             Tracepoint::Stall(point) => Layout::Stall(StallLayout::new(point, format)?),
             Tracepoint::Border(point) => Layout::Border(BorderLayout::new(point, format)?),
+            Tracepoint::Pin(function, flags) => {
+                Layout::Pin(PinLayout::new(function, flags, format)?)
+            }
         };
         Ok(Decoder { layout, types })
     }
@@ -144,6 +153,7 @@ impl Decoder {
     pub fn decode(&self, raw: &[u8], stack: StackId) -> Result<Decoded> {
         let decoded = match &self.layout {
             Layout::Border(layout) => layout.decode(raw).map(Decoded::Note),
+            Layout::Pin(layout) => layout.decode(raw).map(Decoded::Pin),
             _ => self.event(raw, stack).map(Decoded::Event),
         };
         decoded.ok_or_else(|| Error::Record {
@@ -194,7 +204,7 @@ impl Decoder {
                 migrate_type: migrate_type(t)?,
             },
             Layout::Stall(layout) => layout.decode(raw, stack)?,
-            Layout::Border(_) => return None,
+            Layout::Border(_) | Layout::Pin(_) => return None,
         })
     }
 }

@@ -15,6 +15,8 @@ pub(crate) mod decode;
 mod merge;
 pub(crate) mod names;
 mod perf_record;
+mod pins;
+mod probes;
 pub(crate) mod ring;
 pub(crate) mod stacks;
 mod store;
@@ -37,6 +39,7 @@ use self::collect::{Batch, Collector};
 pub use self::command::Command;
 use self::decode::{Decoder, Tracepoint, kernel_types};
 use self::names::Names;
+use self::probes::Probes;
 use self::ring::{RequestedTracepoint, Ring};
 use self::store::{Shared, Store};
 use self::tracepoint::Format;
@@ -83,6 +86,9 @@ pub struct Options<'a> {
     pub stacks: bool,
     /// Whether to record also what moves between the per-CPU lists and the zones.
     pub per_cpu_lists: bool,
+    /// Whether to record what becomes pinned for long. Sets probes in the kernel for the time of the
+    /// recording.
+    pub pins: bool,
     /// Whether processes that are neither the kernel's nor started by this one, as the command
     /// and what it starts are, go by the name `other`: for recordings that are passed on.
     pub hide_others: bool,
@@ -139,13 +145,21 @@ pub fn record(path: &Path, mut options: Options<'_>) -> Result<Recorded> {
     let optional_paths: Vec<&str> = optional.iter().map(|t| t.path()).collect();
     formats.extend(tracefs::available(&mounts, &optional_paths)?);
     let present = optional.into_iter().filter(|t| formats.contains_key(t.path()));
-    let tracepoints: Vec<Tracepoint> = tracepoints.into_iter().chain(present).collect();
+    let mut tracepoints: Vec<Tracepoint> = tracepoints.into_iter().chain(present).collect();
+    // Removed at the end, after the rings that use them.
+    let probes = options.pins.then(|| Probes::set(&options.roots, &mounts)).transpose()?;
+    if let Some(probes) = &probes {
+        let paths: Vec<&str> = probes.tracepoints().map(Tracepoint::path).collect();
+        formats.extend(tracefs::formats(&mounts, &paths)?);
+        tracepoints.extend(probes.tracepoints());
+    }
     let cpus = online_cpus(&options.roots)?;
     let mut recording = Recording {
         cpus: cpus.clone(),
         ring_bytes: options.ring_bytes.next_power_of_two() as u64,
         stacks: options.stacks,
         per_cpu_lists: options.per_cpu_lists,
+        pins: options.pins,
         others_hidden: options.hide_others,
         kernel_migrate_types: types.iter().map(|t| t.name().to_owned()).collect(),
         tracepoint_formats: formats.clone(),
@@ -304,6 +318,7 @@ fn plan(
             (Some("migratetype == 1".to_owned()), false),
             (Some("migratetype != 1".to_owned()), true),
         ],
+        Tracepoint::Pin(_, flags) => vec![(Some(flags.filter()), false)],
         _ => vec![(None, stacks && is_begin(tracepoint))],
     })
 }

@@ -5,11 +5,13 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::Receiver;
 
+use prairie_frames::Order;
 use prairie_host::{Capture, Kallsyms, Roots};
 
 use super::cgroups::Cgroups;
 use super::collect::{Batch, Step, StepKind};
 use super::names::{Names, running};
+use super::pins::{PinCall, PinChange, Pins};
 use super::stacks;
 use crate::{Error, Event, EventKind, Result, Text, Texts, Writer};
 
@@ -30,6 +32,7 @@ pub struct Store {
     names: Names,
     symbols: Kallsyms,
     cgroups: Cgroups,
+    pins: Pins,
     /// Notes whose step is still held back.
     notes: HashMap<u32, String>,
 }
@@ -41,8 +44,8 @@ impl Store {
     /// [`Error::Write`].
     pub fn create(path: &Path, symbols: Kallsyms, names: Names) -> Result<Store> {
         let writer = Writer::create(path)?;
-        let (cgroups, notes) = (Cgroups::default(), HashMap::new());
-        Ok(Store { writer, names, symbols, cgroups, notes })
+        let (cgroups, pins, notes) = (Cgroups::default(), Pins::default(), HashMap::new());
+        Ok(Store { writer, names, symbols, cgroups, pins, notes })
     }
 
     /// Takes the snapshot, then writes batches until their sender is gone. Returns the open
@@ -118,8 +121,10 @@ impl Store {
     fn step(&mut self, roots: &Roots, step: &Step) -> Result<()> {
         let (pid, name) = match step.kind {
             StepKind::EventKind(what) => {
-                if matches!(what, EventKind::Stall { .. }) {
-                    self.cgroup(roots, step)?;
+                match what {
+                    EventKind::Stall { .. } => self.cgroup(roots, step)?,
+                    EventKind::Free { pfn, order } => self.pins.free(pfn, order),
+                    _ => {}
                 }
                 return self.writer.event(&step.event(what), self.names.texts());
             }
@@ -129,6 +134,7 @@ impl Store {
                 let text = texts.intern(&self.notes.remove(&number).unwrap_or_default());
                 return self.writer.event(&step.event(EventKind::Marker { text }), &texts);
             }
+            StepKind::Pin(call) => return self.pin(step, call),
             StepKind::Named { pid, name } => {
                 let length = name.iter().position(|&b| b == 0).unwrap_or(name.len());
                 (pid, self.names.named(pid, &String::from_utf8_lossy(&name[..length])))
@@ -142,6 +148,18 @@ impl Store {
             }
         };
         self.process(step.time_ns, step.cpu, pid, name)
+    }
+
+    /// Writes whether an allocation is pinned for long, if that changes. A replay pins allocations as a
+    /// whole.
+    fn pin(&mut self, step: &Step, call: PinCall) -> Result<()> {
+        let (pfn, order) = (call.first, Order::BASE);
+        let what = match self.pins.take(step.cpu, step.pid, call) {
+            Some(PinChange::Pinned) => EventKind::Pin { pfn, order },
+            Some(PinChange::Unpinned) => EventKind::Unpin { pfn, order },
+            None => return Ok(()),
+        };
+        self.writer.event(&step.event(what), self.names.texts())
     }
 
     /// Writes the cgroup of a process that waits for memory for the first time. Processes whose

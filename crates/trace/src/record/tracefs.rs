@@ -56,13 +56,13 @@ pub fn available(mounts: &Path, events: &[&str]) -> Result<BTreeMap<String, Stri
 }
 
 /// A mounted tracefs; unmounted on drop if it was mounted here.
-struct Tracefs {
-    root: PathBuf,
+pub(super) struct Tracefs {
+    pub(super) root: PathBuf,
     mounted_on: Option<tempfile::TempDir>,
 }
 
 impl Tracefs {
-    fn open(mounts: &Path) -> Result<Tracefs> {
+    pub(super) fn open(mounts: &Path) -> Result<Tracefs> {
         let text = fs::read_to_string(mounts).unwrap_or_default();
         if let Some(root) = mounted(&text).find(|root| root.join("events").is_dir()) {
             return Ok(Tracefs { root, mounted_on: None });

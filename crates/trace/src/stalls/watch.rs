@@ -152,7 +152,7 @@ impl Watch {
                 }
                 step.event(what)
             }
-            StepKind::Note(_) => return,
+            StepKind::Note(_) | StepKind::Pin(_) => return,
             StepKind::Named { pid, name } => {
                 let length = name.iter().position(|&byte| byte == 0).unwrap_or(name.len());
                 let name = self.names.named(pid, &String::from_utf8_lossy(&name[..length]));

@@ -57,8 +57,7 @@ impl Probes {
         self.functions.iter().map(|function| Tracepoint::Pin(*function, self.flags))
     }
 
-    /// Writes a line to the kernel's list of probes. Opened to be written anew, it would lose those of
-    /// everyone.
+    /// Adds a line to the kernel's list of probes. Without appending, opening the list empties it.
     fn write(&self, line: &str) -> io::Result<()> {
         let list = self.tracefs.root.join("kprobe_events");
         let mut list = OpenOptions::new().append(true).open(list)?;

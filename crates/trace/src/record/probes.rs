@@ -12,6 +12,9 @@ use super::pins::{PinFlags, PinFunction, see_all_pins};
 use super::tracefs::Tracefs;
 use crate::{Error, Result};
 
+/// The kernel's list of probes, in tracefs.
+const LIST: &str = "kprobe_events";
+
 /// Probes in the kernel; removed on drop, unless another recording uses them.
 pub(super) struct Probes {
     tracefs: Tracefs,
@@ -33,6 +36,9 @@ impl Probes {
         })?;
         let mut probes =
             Probes { tracefs: Tracefs::open(mounts)?, flags, functions: PinFunction::ALL.to_vec() };
+        if !probes.tracefs.root.join(LIST).exists() {
+            return Err(unseen("it has none (CONFIG_KPROBE_EVENTS)".into()));
+        }
         // What a killed recorder, perhaps of another version, has left.
         probes.remove();
         probes.functions.clear();
@@ -59,7 +65,7 @@ impl Probes {
 
     /// Adds a line to the kernel's list of probes. Without appending, opening the list empties it.
     fn write(&self, line: &str) -> io::Result<()> {
-        let list = self.tracefs.root.join("kprobe_events");
+        let list = self.tracefs.root.join(LIST);
         let mut list = OpenOptions::new().append(true).open(list)?;
         list.write_all(format!("{line}\n").as_bytes())
     }
@@ -85,6 +91,9 @@ fn present(roots: &Roots) -> Result<Vec<PinFunction>> {
     let text = fs::read_to_string(&path).map_err(Error::read(&path))?;
     let names: HashSet<&str> =
         text.lines().filter_map(|line| line.split_ascii_whitespace().nth(2)).collect();
+    if !names.contains("vmemmap_base") {
+        return Err(unseen("it does not say where page descriptors begin (vmemmap_base)".into()));
+    }
     Ok(PinFunction::ALL.into_iter().filter(|f| names.contains(f.symbol())).collect())
 }
 

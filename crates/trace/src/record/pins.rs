@@ -408,6 +408,14 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn any_bytes_are_survived(raw in prop::collection::vec(any::<u8>(), 0..64)) {
+            let format = Format::parse(PROBE).unwrap();
+            let flags = PinFlags::of("6.12").unwrap();
+            let layout = PinLayout::new(PinFunction::UserFolio, flags, &format).unwrap();
+            prop_assert!(layout.decode(&raw).is_none_or(|call| call.kind == PinKind::EndBefore));
+        }
+
         /// Against the plain model: a list of every single pin, in which an end removes the one that
         /// ends first.
         #[test]

@@ -127,6 +127,10 @@ struct Summary {
     /// Lost events: the kernel's ring buffer was full.
     lost_events: u64,
     frees_missing: u64,
+    /// Allocations that became pinned for long; null without --pins.
+    pinned: Option<u64>,
+    /// Of these, those that still were at the end.
+    pinned_at_end: Option<u64>,
     /// Whether it was interrupted.
     interrupted: bool,
     /// In the shell's convention; null without a command, or if it still runs.
@@ -198,6 +202,8 @@ fn summary(path: &Path, recorded: &Recorded, reader: &Reader, interrupted: &Atom
         bytes_per_event: reader.event_bytes() as f64 / events.max(1) as f64,
         lost_events: recorded.lost_events,
         frees_missing: reader.metadata().frees_missing,
+        pinned: recorded.pins.map(|pins| pins.begun),
+        pinned_at_end: recorded.pins.map(|pins| pins.held),
         interrupted: interrupted.load(Ordering::Relaxed),
         command_exit_code: recorded.status.map(exit_code),
     }
@@ -226,6 +232,14 @@ fn say(summary: &Summary, metadata: &Metadata) {
         summary.file.display(),
         number::bytes(summary.file_bytes),
     ));
+    if let (Some(pinned), Some(at_end)) = (summary.pinned, summary.pinned_at_end) {
+        output::say(format_args!(
+            "{} pinned for long; at the end {} of them still {}",
+            number::counted(pinned, "allocation"),
+            number::count(at_end),
+            if at_end == 1 { "was" } else { "were" },
+        ));
+    }
     if summary.lost_events > 0 {
         let ring = metadata.recording.as_ref().map_or(RING_BYTES as u64, |r| r.ring_bytes);
         let all = summary.events + summary.lost_events;
@@ -301,6 +315,8 @@ mod tests {
                 bytes_per_event: 4.5,
                 lost_events: 0,
                 frees_missing: 0,
+                pinned: command_exit_code.map(u64::from),
+                pinned_at_end: command_exit_code.map(u64::from),
                 interrupted: false,
                 command_exit_code,
             };

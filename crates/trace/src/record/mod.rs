@@ -39,6 +39,7 @@ use self::collect::{Batch, Collector};
 pub use self::command::Command;
 use self::decode::{Decoder, Tracepoint, kernel_types};
 use self::names::Names;
+pub use self::pins::PinCounts;
 use self::probes::Probes;
 use self::ring::{RequestedTracepoint, Ring};
 use self::store::{Shared, Store};
@@ -122,6 +123,8 @@ pub struct Recorded {
     pub summary: Summary,
     /// Lost events.
     pub lost_events: u64,
+    /// What was pinned for long, where that was recorded.
+    pub pins: Option<PinCounts>,
     /// How the command ended; `None` if there was none, or it outlived an interruption.
     pub status: Option<ExitStatus>,
     /// How long the snapshot took, from switching the events on.
@@ -198,7 +201,7 @@ fn run(
         drop(sender);
         let stored = storing.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         // What stopped the writing is the reason why collecting stopped, too.
-        let (writer, before) = stored?;
+        let (writer, before, pins) = stored?;
         let Collected { after, status, began_ns } = collected?;
         recording.out_of_order = collector.out_of_order();
         let lost_by_cpu = collector.lost_by_cpu().clone();
@@ -214,7 +217,8 @@ fn run(
             ..Metadata::default()
         })?;
         let snapshot_ns = began_ns.saturating_sub(started_ns);
-        Ok(Recorded { summary, lost_events, status, snapshot_ns })
+        let pins = options.pins.then_some(pins);
+        Ok(Recorded { summary, lost_events, pins, status, snapshot_ns })
     })
 }
 

@@ -226,6 +226,17 @@ pub struct Pins {
     held: BTreeMap<Pfn, Held>,
     /// The call before, by CPU, where a part of it may be seen as a call of its own.
     before: BTreeMap<u16, (i32, PinCall)>,
+    /// Times that an allocation became pinned for long.
+    begun: u64,
+}
+
+/// Allocations that were pinned for long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PinCounts {
+    /// Those that became so during the recording.
+    pub begun: u64,
+    /// Of these, those that still were at its end.
+    pub held: u64,
 }
 
 /// Pins of an allocation. Not both are 0.
@@ -272,10 +283,19 @@ impl Pins {
             self.held.remove(&call.first);
         }
         match (was_long, long > 0) {
-            (false, true) => Some(PinChange::Pinned),
+            (false, true) => {
+                self.begun += 1;
+                Some(PinChange::Pinned)
+            }
             (true, false) => Some(PinChange::Unpinned),
             _ => None,
         }
+    }
+
+    /// How many there were so far.
+    pub fn counts(&self) -> PinCounts {
+        let held = self.held.values().filter(|held| held.long > 0).count() as u64;
+        PinCounts { begun: self.begun, held }
     }
 
     /// Takes the free of an allocation. The kernel frees nothing that is pinned: the pin failed after
@@ -367,7 +387,9 @@ mod tests {
         assert_eq!(take(PinKind::End, 1), Some(PinChange::Unpinned));
         assert_eq!(take(PinKind::End, 1), None, "from before the recording");
         assert_eq!(take(PinKind::Long, 1), Some(PinChange::Pinned));
+        assert_eq!(pins.counts(), PinCounts { begun: 2, held: 1 });
         pins.free(Pfn(8), Order::new(1).unwrap());
+        assert_eq!(pins.counts(), PinCounts { begun: 2, held: 0 });
         assert!(pins.held.is_empty());
     }
 

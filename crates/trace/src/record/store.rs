@@ -11,7 +11,7 @@ use prairie_host::{Capture, Kallsyms, Roots};
 use super::cgroups::Cgroups;
 use super::collect::{Batch, Step, StepKind};
 use super::names::{Names, running};
-use super::pins::{PinCall, PinChange, Pins};
+use super::pins::{PinCall, PinChange, PinCounts, Pins};
 use super::stacks;
 use crate::{Error, Event, EventKind, Result, Text, Texts, Writer};
 
@@ -49,7 +49,7 @@ impl Store {
     }
 
     /// Takes the snapshot, then writes batches until their sender is gone. Returns the open
-    /// writer and the description of the machine that goes with the snapshot. `started_ns` is
+    /// writer, the description of the machine that goes with the snapshot, and what was pinned. `started_ns` is
     /// when the events were switched on: from then on the processes that run have their names.
     ///
     /// # Errors
@@ -61,7 +61,7 @@ impl Store {
         started_ns: u64,
         batches: &Receiver<Batch>,
         shared: &Shared,
-    ) -> Result<(Writer, Capture)> {
+    ) -> Result<(Writer, Capture, PinCounts)> {
         let capture = self.snapshot(roots, threads, shared)?;
         let processes = running(roots);
         shared.snapshot_taken.store(true, Ordering::Release);
@@ -74,7 +74,7 @@ impl Store {
             self.write(roots, batch)?;
             shared.waiting.fetch_sub(steps, Ordering::Relaxed);
         }
-        Ok((self.writer, capture))
+        Ok((self.writer, capture, self.pins.counts()))
     }
 
     fn snapshot(&mut self, roots: &Roots, threads: usize, shared: &Shared) -> Result<Capture> {

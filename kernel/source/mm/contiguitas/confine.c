@@ -67,7 +67,7 @@ void contiguitas_order_zones(struct zoneref *zones, int count)
  */
 static void keep_low_memory(struct zone *zone)
 {
-	const struct zone *zones = zone->zone_pgdat->node_zones;
+	struct zone *zones = zone->zone_pgdat->node_zones;
 	int upper = ZONE_MOVABLE - 1;
 
 	while (upper > zone_idx(zone) && !populated_zone(&zones[upper]))

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use prairie_frames::{Order, Pfn};
+use prairie_frames::{KernelVersion, Order, Pfn};
 
 use super::tracepoint::{Field, Format};
 use crate::Result;
@@ -25,16 +25,14 @@ pub struct PinFlags {
 }
 
 impl PinFlags {
-    /// Those of a kernel release, such as `6.12.9-amd64`. They were renumbered in 6.3. `None` if it is
-    /// no release, or older than 5.18, whose functions differ.
-    pub fn of(release: &str) -> Option<PinFlags> {
-        let mut numbers = release.split(|c: char| !c.is_ascii_digit());
-        let mut number = || numbers.next()?.parse::<u32>().ok();
-        match (number()?, number()?) {
-            (..5, _) | (5, ..18) => None,
-            (5, _) | (6, ..3) => Some(PinFlags { pin: 1 << 18, long: 1 << 16 }),
-            _ => Some(PinFlags { pin: 1 << 19, long: 1 << 8 }),
-        }
+    /// Those of a kernel. They were renumbered in 6.3. `None` before 5.18, whose functions differ.
+    pub fn of(version: KernelVersion) -> Option<PinFlags> {
+        const SAME_FUNCTIONS: KernelVersion = KernelVersion::new(5, 18);
+        const RENUMBERED: KernelVersion = KernelVersion::new(6, 3);
+        (version >= SAME_FUNCTIONS).then_some(match version < RENUMBERED {
+            true => PinFlags { pin: 1 << 18, long: 1 << 16 },
+            false => PinFlags { pin: 1 << 19, long: 1 << 8 },
+        })
     }
 
     /// The calls that are pins or end one, in the syntax of `trace_event` filters.
@@ -322,17 +320,16 @@ mod tests {
         let old = Some(PinFlags { pin: 0x40000, long: 0x10000 });
         let new = Some(PinFlags { pin: 0x80000, long: 0x100 });
         for (release, flags) in [
-            ("5.17.3", None),
-            ("5.18.0-4-amd64", old),
-            ("6.1.0-39-amd64", old),
-            ("6.2", old),
-            ("6.3.0", new),
-            ("6.12.57+deb13-amd64", new),
-            ("7.3-rc1", new),
-            ("linux", None),
-            ("", None),
+            ((5, 17), None),
+            ((5, 18), old),
+            ((6, 1), old),
+            ((6, 2), old),
+            ((6, 3), new),
+            ((6, 12), new),
+            ((7, 3), new),
         ] {
-            assert_eq!(PinFlags::of(release), flags, "{release}");
+            let version = KernelVersion::new(release.0, release.1);
+            assert_eq!(PinFlags::of(version), flags, "{version}");
         }
     }
 
@@ -352,7 +349,7 @@ mod tests {
     #[test]
     fn a_record_names_the_first_frame() {
         let format = Format::parse(PROBE).unwrap();
-        let flags = PinFlags::of("6.12").unwrap();
+        let flags = PinFlags::of(KernelVersion::new(6, 12)).unwrap();
         let layout = PinLayout::new(PinFunction::Folio, flags, &format).unwrap();
         let base = 0xffff_ea00_0000_0000_u64;
         let record = |page: u64, head: u64, flags: u32| {
@@ -433,7 +430,7 @@ mod tests {
         #[test]
         fn any_bytes_are_survived(raw in prop::collection::vec(any::<u8>(), 0..64)) {
             let format = Format::parse(PROBE).unwrap();
-            let flags = PinFlags::of("6.12").unwrap();
+            let flags = PinFlags::of(KernelVersion::new(6, 12)).unwrap();
             let layout = PinLayout::new(PinFunction::UserFolio, flags, &format).unwrap();
             prop_assert!(layout.decode(&raw).is_none_or(|call| call.kind == PinKind::EndBefore));
         }

@@ -5,6 +5,7 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
 use std::path::Path;
 
+use prairie_frames::KernelVersion;
 use prairie_host::Roots;
 
 use super::decode::Tracepoint;
@@ -31,7 +32,7 @@ impl Probes {
     pub(super) fn set(roots: &Roots, mounts: &Path) -> Result<Probes> {
         let release = fs::read_to_string(roots.proc.join("sys/kernel/osrelease"));
         let release = release.unwrap_or_default();
-        let flags = PinFlags::of(release.trim()).ok_or_else(|| {
+        let flags = KernelVersion::of_kernel(&release).and_then(PinFlags::of).ok_or_else(|| {
             unseen(format!("Linux {} is not known to report them", release.trim()))
         })?;
         let mut probes =

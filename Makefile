@@ -104,7 +104,7 @@ package-test: deb rpm ## Install the packages into an empty Debian and an empty 
 
 manifest-test: ## Validate the Kubernetes manifest and, where helm is installed, the chart
 	@scripts/need python helm
-	@$(MAKE) --no-print-directory run-manifests
+	@packaging/test-manifests $(TARGET)/manifest-venv
 
 alert-test: build ## Fire the shipped alerts in a real Prometheus
 	@scripts/need prometheus
@@ -116,8 +116,9 @@ alert-test: build ## Fire the shipped alerts in a real Prometheus
 # draws new ones.
 test: export PROPTEST_RNG_SEED := $(shell printf %d "0x$$(git rev-parse --short=12 HEAD 2>/dev/null || echo 1)")
 test: export PRAIRIE_SKIPS := $(abspath $(TARGET))/skips.txt
+test: export PRAIRIE_PARTS := $(abspath $(TARGET))/parts
 test: ## Run every check and every test; stop at the first that fails, and list those skipped
-	@mkdir -p $(TARGET) && : >$(PRAIRIE_SKIPS)
+	@rm -rf $(PRAIRIE_PARTS) && mkdir -p $(PRAIRIE_PARTS) && : >$(PRAIRIE_SKIPS)
 	@scripts/need cargo cc rustfmt clippy aarch64 chromium qemu promtool prometheus tmux
 	@echo "== format"
 	@$(CARGO) fmt --all --check
@@ -130,7 +131,8 @@ test: ## Run every check and every test; stop at the first that fails, and list 
 	@scripts/check-words
 	@$(CARGO) test --quiet --locked --workspace --no-run
 	@echo "== test, beside the built programs: $(PROGRAM_TESTS)"
-	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target run-tests $(PROGRAM_TESTS)
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target run-tests $(PROGRAM_TESTS) || \
+	    scripts/part --failed
 	@scripts/skips $(PRAIRIE_SKIPS)
 
 # Tests of the built programs, the longest first. Most of them wait, so they run one by one beside
@@ -141,23 +143,17 @@ PROGRAM_TESTS := run-results run-offload run-regions run-python run-alerts run-m
 run-tests:
 	+@$(CARGO) test --locked --workspace -- --show-output
 run-results:
-	@echo "== results"
-	@$(TARGET)/debug/experiments check
+	@scripts/part results $(TARGET)/debug/experiments check
 run-python:
-	@echo "== python"
-	@PRAIRIE=$(abspath $(TARGET)/debug/prairie) python/test --short
+	@PRAIRIE=$(abspath $(TARGET)/debug/prairie) scripts/part python python/test --short
 run-alerts:
-	@echo "== alerts"
-	@packaging/test-alerts $(abspath $(TARGET)/debug/prairie)
+	@scripts/part alerts packaging/test-alerts $(abspath $(TARGET)/debug/prairie)
 run-manifests:
-	@echo "== manifests"
-	@packaging/test-manifests $(TARGET)/manifest-venv
+	@scripts/part manifests packaging/test-manifests $(TARGET)/manifest-venv
 run-offload:
-	@echo "== offload on a real kernel"
-	@PRAIRIE=$(abspath $(TARGET)/debug/prairie) PACED=$(abspath $(TARGET)/debug/paced) vm/tests/offload.sh --short
+	@PRAIRIE=$(abspath $(TARGET)/debug/prairie) PACED=$(abspath $(TARGET)/debug/paced) scripts/part "offload on a real kernel" vm/tests/offload.sh --short
 run-regions:
-	@echo "== regions on a real kernel"
-	@PRAIRIE=$(abspath $(TARGET)/debug/prairie) KILL_OFFLINE=$(abspath $(TARGET)/debug/kill_offline) KERNEL_LOAD=$(abspath $(TARGET)/debug/kernel_load) vm/tests/regions.sh --short
+	@PRAIRIE=$(abspath $(TARGET)/debug/prairie) KILL_OFFLINE=$(abspath $(TARGET)/debug/kill_offline) KERNEL_LOAD=$(abspath $(TARGET)/debug/kernel_load) scripts/part "regions on a real kernel" vm/tests/regions.sh --short
 
 # Commands of results find the programs of the same build beside the one that runs them.
 EXPERIMENTS := $(TARGET)/quick/experiments

@@ -20,9 +20,17 @@ row() {
                 found[cell, at] = found[cell, at - 1]
             found[cell, at] = text
         }
+        # Of an even number, the mean of the two in the middle, to as many places as they have.
+        function median(cell, all, below, above, places) {
+            all = count[cell]
+            below = found[cell, int((all + 1) / 2)]; above = found[cell, int(all / 2) + 1]
+            if (below == above) return below
+            places = match(below, /[.].*/) ? RLENGTH - 1 : (below + above) % 2
+            return sprintf("%.*f", places, (below + above) / 2)
+        }
         function summary(cell, all, least, middle, most) {
             all = count[cell]
-            least = found[cell, 1]; middle = found[cell, int((all + 1) / 2)]; most = found[cell, all]
+            least = found[cell, 1]; middle = median(cell); most = found[cell, all]
             if (least != most) return "\"" middle " (" least "–" most ")\""
             return middle ~ /^-?[0-9]+([.][0-9]+)?$/ ? middle : "\"" middle "\""
         }

@@ -6,7 +6,7 @@
   memory_block_offline(...)
   {
   ...
-+ if (contiguitas_keeps_online())
++ if (contiguitas_keeps_online(mem->nid))
 +	return -EBUSY;
   if (!mem->zone)
   return -EINVAL;
@@ -16,7 +16,7 @@
   memory_block_online(...)
   {
   ...
-+ if (contiguitas_keeps_online())
++ if (contiguitas_keeps_online(mem->nid))
 +	return -EBUSY;
   zone = zone_for_pfn_range(...);
   ...

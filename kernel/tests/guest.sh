@@ -286,6 +286,25 @@ pins() {
     check "OOM kills" "$(vmstat oom_kill)" -eq 0
 }
 
+# What a burst leaves beside the border is retired. Pages pinned there are pinned once more, by another
+# user; and the kernel's own that it has mapped for a program. Retired pageblocks are marked isolated, from
+# where the kernel would migrate both before a pin, and can migrate neither.
+repins() {
+    "$load" tables 700 4 >/tmp/burst &
+    burst=$!
+    until grep -qs tables_mib /tmp/burst; do sleep 1; done
+    timeout 60 "$load" repins 16 10 >/tmp/values &
+    job=$!
+    wait $burst
+    sleep 4
+    check "MiB that are retired" $(($(cat $node/retired_kb) / 1024)) -ge 16
+    wait $job
+    check "status of the load" $? -eq 0
+    check "result of the first pin" "$(value first_result)" -eq 0
+    check "result of the second one" "$(value second_result)" -eq 0
+    check "result of pinning a ring" "$(value ring_result)" -eq 0
+}
+
 # Gigantic pages lie above the border.
 gigantic() {
     echo 1 >/sys/kernel/mm/hugepages/hugepages-1048576kB/nr_hugepages
@@ -571,6 +590,39 @@ borrows() {
     check "zones that lend after it" "$(lending)" -eq 0
     cat $node/counters
     check "OOM kills" "$(vmstat oom_kill)" -eq 0
+}
+
+# Most memory lies below 4 GiB, which ZONE_MOVABLE cannot use, so the border is at its lowest from the start.
+# What the kernel does not need there is users' as well: nothing is emptied to shrink a region that cannot, and
+# a load that needs a part of it lives. One that needs more than there is at all does not, and ends at once.
+lowest() {
+    sleep 15
+    check "zones that lend" "$(lending)" -ge 1
+    check "times that empty slabs were dropped" "$(counter slab_drops)" -eq 0
+    "$load" hold $(($(cat $node/movable_available_kb) / 1024 + 1000)) 20 0 >/tmp/held &
+    job=$!
+    until grep -qs held /tmp/held || ! kill -0 $job 2>/dev/null; do sleep 1; done
+    check "pages of users below the border" "$(users_below)" -ge 200000
+    before=$(cat $node/unmovable_kb)
+    "$load" tables 800 0 >/tmp/values
+    check "MiB of page tables beside it" "$(value tables_mib)" -eq 800
+    wait $job
+    check "status of the load" $? -eq 0
+    check "OOM kills" "$(vmstat oom_kill)" -eq 0
+    timeout 200 "$load" hold $(($(meminfo MemTotal) / 1024 + 500)) 0 1 >/dev/null
+    check "status of a load beyond all memory" $? -eq 137
+    check "OOM kills" "$(vmstat oom_kill)" -eq 1
+    cat $node/counters
+}
+
+# A process that may use one node alone exhausts it, while the other one has memory: it is killed, for
+# nothing of what the other node could give is for it.
+binds() {
+    all=$(awk '$3 == "MemTotal:" { print int($4 / 1024) }' /sys/devices/system/node/node1/meminfo)
+    timeout 100 "$load" bound 1 $((all + 200)) >/dev/null
+    check "status of the load" $? -eq 137
+    check "OOM kills" "$(vmstat oom_kill)" -eq 1
+    cat $sys/node*/counters
 }
 
 # Page flags do not tell pipes, stacks, and most other memory of the kernel from free frames on per-CPU

@@ -21,6 +21,8 @@ unsafe extern "C" {
     fn syscall(number: c_long, ...) -> c_long;
 }
 
+const SET_MEMPOLICY: c_long = 238;
+const BIND: c_long = 2;
 const IO_URING_SETUP: c_long = 425;
 const IO_URING_REGISTER: c_long = 427;
 const REGISTER_BUFFERS: c_long = 0;
@@ -194,19 +196,53 @@ fn odd(mib: usize, seconds: usize) -> Option<()> {
     Some(())
 }
 
+/// `bound NODE MIB`: memory of one node alone.
+fn bound(node: usize, mib: usize) -> Option<()> {
+    let nodes = [1u64 << node];
+    // SAFETY: a mask of 64 nodes.
+    let error = unsafe { syscall(SET_MEMPOLICY, BIND, nodes.as_ptr(), 64usize) };
+    if error != 0 {
+        return None;
+    }
+    hold(mib, 0, 0)
+}
+
+/// A new io_uring.
+fn ring() -> c_long {
+    let mut parameters = [0u64; 15];
+    // SAFETY: room for struct io_uring_params.
+    unsafe { syscall(IO_URING_SETUP, 4u32, parameters.as_mut_ptr()) }
+}
+
+/// Pins memory for long as a buffer of a ring. The kernel's result.
+fn register(ring: c_long, at: *mut u8, length: usize) -> c_long {
+    let buffers = [at as usize, length];
+    // SAFETY: one struct iovec, of memory that outlives the ring.
+    unsafe { syscall(IO_URING_REGISTER, ring, REGISTER_BUFFERS, buffers.as_ptr(), 1u32) }
+}
+
+/// `repins MIB SECONDS`: memory and a ring's own memory, pinned for long; the first again after a while.
+fn repins(mib: usize, seconds: usize) -> Option<()> {
+    let area = Area::new(mib * MIB)?;
+    area.touch(PAGE);
+    let (first, second, third) = (ring(), ring(), ring());
+    // Readable and writable, shared.
+    // SAFETY: a new mapping, placed by the kernel.
+    let own = unsafe { mmap(std::ptr::null_mut(), PAGE, 3, 1, first as c_int, 0) };
+    println!("first_result {}", register(first, area.at, area.length));
+    std::thread::sleep(Duration::from_secs(seconds as u64));
+    println!("second_result {}", register(second, area.at, area.length));
+    println!("ring_result {}", register(third, own.cast(), PAGE));
+    Some(())
+}
+
 /// `pins MIB SECONDS`: memory used, then pinned for long as a buffer of io_uring.
 fn pins(mib: usize, seconds: usize) -> Option<()> {
     let area = Area::new(mib * MIB)?;
     area.touch(PAGE);
-    let mut parameters = [0u64; 15];
-    // SAFETY: room for struct io_uring_params.
-    let ring = unsafe { syscall(IO_URING_SETUP, 4u32, parameters.as_mut_ptr()) };
-    let buffers = [area.at as usize, area.length];
+    let ring = ring();
     let begun = Instant::now();
-    // SAFETY: one struct iovec, of memory that outlives the ring.
-    let error = unsafe {
-        syscall(IO_URING_REGISTER, ring, REGISTER_BUFFERS, buffers.as_ptr(), 1u32)
-    };
+    let error = register(ring, area.at, area.length);
     println!("pins_result {error}");
     println!("pins_ms {}", begun.elapsed().as_millis());
     std::thread::sleep(Duration::from_secs(seconds as u64));
@@ -409,7 +445,9 @@ fn main() -> ExitCode {
         ("hold", &[mib, seconds, huge]) => hold(mib, seconds, huge),
         ("holes", &[mib, seconds]) => holes(mib, seconds),
         ("odd", &[mib, seconds]) => odd(mib, seconds),
+        ("bound", &[node, mib]) => bound(node, mib),
         ("pins", &[mib, seconds]) => pins(mib, seconds),
+        ("repins", &[mib, seconds]) => repins(mib, seconds),
         ("tables", &[mib, seconds]) => tables(mib, seconds),
         ("names", &[count]) => names(count),
         ("poisons", &[first, frames, seconds]) => poisons(first, frames, seconds),

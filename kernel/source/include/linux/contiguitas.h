@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What the rest of memory management calls of Contiguitas. Everything compiles to nothing without
+ * What the rest of memory management calls of Contiguitas. The hooks compile to nothing without
  * CONFIG_CONTIGUITAS, and to a static branch that is not taken while it is switched off.
  */
 #ifndef _LINUX_CONTIGUITAS_H
@@ -35,12 +35,12 @@ extern bool contiguitas_enabled;
 void contiguitas_boot_memory(void);
 bool contiguitas_place_borders(unsigned long *movable_pfn, unsigned long lowest_usable);
 
-/* Whether memory blocks stay online; says so. */
-bool __contiguitas_keeps_online(void);
+/* Whether memory blocks of a node stay as they are; says so. */
+bool __contiguitas_keeps_online(int nid);
 
-static inline bool contiguitas_keeps_online(void)
+static inline bool contiguitas_keeps_online(int nid)
 {
-	return contiguitas_active() && __contiguitas_keeps_online();
+	return contiguitas_active() && __contiguitas_keeps_online(nid);
 }
 
 /* Confinement. */
@@ -176,7 +176,8 @@ static inline bool contiguitas_comes_last(struct zone *zone, unsigned long pfn,
  */
 static inline bool contiguitas_is_retired_page(struct page *page)
 {
-	return contiguitas_active() && is_migrate_isolate_page(page);
+	return contiguitas_active() && page_zonenum(page) < ZONE_MOVABLE &&
+	       is_migrate_isolate_page(page);
 }
 
 /* Gigantic pages can be migrated while nobody pins them, so they may lie above the border. */
@@ -204,7 +205,7 @@ static inline bool contiguitas_scans_all(struct zone *zone, bool highest_priorit
 static inline bool contiguitas_takes(gfp_t flags) { return false; }
 #define contiguitas_changed_zone(page, zone) false
 static inline bool contiguitas_wake(struct zone *zone, enum zone_type highest) { return false; }
-static inline bool contiguitas_keeps_online(void) { return false; }
+static inline bool contiguitas_keeps_online(int nid) { return false; }
 static inline bool contiguitas_mixes(struct zone *zone) { return false; }
 static inline bool contiguitas_wait(const struct alloc_context *ac, unsigned int order,
 				    unsigned int *waits) { return false; }

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* The boot parameter, the first border of each node, and the start of everything. */
+#include <linux/crash_dump.h>
 #include <linux/init.h>
 #include <linux/initrd.h>
 #include <linux/list.h>
 #include <linux/memblock.h>
 #include <linux/mm.h>
 #include <linux/pfn.h>
+#include <linux/sched.h>
 #include <linux/sizes.h>
 #include <linux/slab.h>
 #include <linux/suspend.h>
@@ -56,14 +58,18 @@ static unsigned long __init initial_pages(unsigned long node_pages)
 	return max(pages, min(PFN_DOWN(INITIAL_LEAST), node_pages / 4));
 }
 
-/* The initial file system, which goes once it is unpacked. */
-static bool __init is_initrd(phys_addr_t start, phys_addr_t stop)
+/* Where what stays of a reserved range ends: the initial file system goes once it is unpacked. */
+static phys_addr_t __init end_of_what_stays(phys_addr_t start, phys_addr_t stop)
 {
 #ifdef CONFIG_BLK_DEV_INITRD
-	return initrd_start && start < __pa(initrd_end) && stop > __pa(initrd_start);
-#else
-	return false;
+	phys_addr_t first = initrd_start ? __pa(initrd_start) : 0;
+	phys_addr_t last = initrd_start ? PAGE_ALIGN(__pa(initrd_end)) : 0;
+
+	/* Neighbors become one range. */
+	if (start < last && stop > first && stop <= last)
+		return max(start, first);
 #endif
+	return stop;
 }
 
 /*
@@ -79,9 +85,11 @@ static unsigned long __init reserved_end(int nid)
 
 	get_pfn_range_for_nid(nid, &first, &last);
 	middle = first + (last - first) / 2;
-	for_each_reserved_mem_range(i, &start, &stop)
-		if (PFN_DOWN(start) >= first && PFN_UP(stop) <= middle && !is_initrd(start, stop))
+	for_each_reserved_mem_range(i, &start, &stop) {
+		stop = end_of_what_stays(start, stop);
+		if (PFN_DOWN(start) >= first && PFN_UP(stop) <= middle && start < stop)
 			end = max(end, PFN_UP(stop));
+	}
 	return end;
 }
 
@@ -124,6 +132,9 @@ bool __init contiguitas_place_borders(unsigned long *movable_pfn, unsigned long 
 {
 	int nid;
 
+	/* A crash kernel lives for minutes, in little memory. */
+	if (is_kdump_kernel())
+		contiguitas_enabled = false;
 	if (!contiguitas_enabled)
 		return false;
 	for_each_node_state(nid, N_MEMORY)
@@ -178,6 +189,10 @@ static struct contiguitas_node *__init new_node(int nid)
 	if (!node)
 		return NULL;
 	node->nid = nid;
+	if (contiguitas_create_thread(node)) {
+		kfree(node);
+		return NULL;
+	}
 	node->lower = lower;
 	node->movable = movable;
 	init_waitqueue_head(&node->wake);
@@ -204,9 +219,11 @@ static struct contiguitas_node *__init new_node(int nid)
 	return node;
 }
 
-/* A memory block caches the zone that it lies in, and may hold the border. */
-bool __contiguitas_keeps_online(void)
+/* A memory block caches the zone that it lies in, and may hold the border of its node. */
+bool __contiguitas_keeps_online(int nid)
 {
+	if (nid >= 0 && !contiguitas_nodes[nid])
+		return false;
 	pr_warn_ratelimited("contiguitas: memory is not onlined or offlined while the border moves\n");
 	return true;
 }
@@ -237,11 +254,13 @@ static int __init contiguitas_init(void)
 		contiguitas_nodes[nid] = new_node(nid);
 		if (!contiguitas_nodes[nid]) {
 			pr_info("contiguitas: node %d has no border that can move\n", nid);
+			contiguitas_release(nid);
 			continue;
 		}
 		contiguitas_set_band(contiguitas_nodes[nid]);
 		any = true;
 	}
+	contiguitas_update_reserves();
 	if (!any)
 		return 0;
 	home = contiguitas_nodes[pfn_to_nid(PFN_DOWN(__pa_symbol(_text)))];
@@ -256,7 +275,7 @@ static int __init contiguitas_init(void)
 
 		if (!node)
 			continue;
-		error = error ?: contiguitas_start_thread(node);
+		wake_up_process(node->thread);
 		pr_info("contiguitas: node %d: border at %#lx, %lu MiB below\n", nid,
 			contiguitas_border(node), contiguitas_size_below(node) >> (20 - PAGE_SHIFT));
 	}

@@ -5,11 +5,13 @@
  * Unmovable requests cannot use ZONE_MOVABLE; the kernel sees to that by itself. Movable requests
  * may use lower zones as far as these have more than their reserve. With all of a lower zone
  * reserved, allocation, reclaim, compaction and the decision to retry agree that there is nothing.
- * Who may ignore reserves (reclaim itself, victims of the OOM killer) still can.
+ * Reclaim itself, which ignores reserves, still can use it.
  */
 #include <linux/math.h>
 #include <linux/memory_hotplug.h>
 #include <linux/mm.h>
+#include <linux/nodemask.h>
+#include <linux/spinlock.h>
 #include <linux/swap.h>
 #include <linux/vmstat.h>
 
@@ -19,12 +21,38 @@
 struct contiguitas_node *contiguitas_nodes[MAX_NUMNODES] __read_mostly;
 struct contiguitas_band contiguitas_bands[MAX_NUMNODES] __read_mostly;
 
+/* Nodes with a ZONE_MOVABLE whose border cannot move: nothing is confined there. */
+static nodemask_t released = NODE_MASK_NONE;
+/* A zone's reserve against movable requests is computed and written as one. */
+static DEFINE_SPINLOCK(bar_lock);
+
+void __init contiguitas_release(int nid)
+{
+	node_set(nid, released);
+}
+
 /* The zones below a border. */
 static bool is_confined(struct zone *zone)
 {
 	struct zone *movable = &zone->zone_pgdat->node_zones[ZONE_MOVABLE];
 
-	return contiguitas_enabled && zone_idx(zone) < ZONE_MOVABLE && populated_zone(movable);
+	return contiguitas_enabled && zone_idx(zone) < ZONE_MOVABLE && populated_zone(movable) &&
+	       !node_isset(zone_to_nid(zone), released);
+}
+
+/*
+ * What a zone keeps from movable requests if the region keeps "target": its part by size, and never less
+ * than it keeps for devices. ZONE_DMA keeps everything.
+ */
+static unsigned long part(const struct contiguitas_node *node, struct zone *zone, unsigned long target)
+{
+	unsigned long part;
+
+	if (IS_ENABLED(CONFIG_ZONE_DMA) && !zone_idx(zone))
+		return zone->spanned_pages;
+	part = mult_frac(target, zone_managed_pages(zone), contiguitas_size_below(node));
+	return min(zone->spanned_pages,
+		   max_t(unsigned long, part, zone->lowmem_reserve[ZONE_MOVABLE - 1]));
 }
 
 /*
@@ -34,11 +62,41 @@ static bool is_confined(struct zone *zone)
 void contiguitas_bar(struct zone *zone)
 {
 	const struct contiguitas_node *node = contiguitas_nodes[zone_to_nid(zone)];
-	unsigned long kept = zone->spanned_pages;
+	unsigned long flags;
 
-	if (node && zone == node->lower && READ_ONCE(node->lends))
-		kept = min(kept, READ_ONCE(node->lends));
-	zone->lowmem_reserve[ZONE_MOVABLE] = kept;
+	spin_lock_irqsave(&bar_lock, flags);
+	zone->lowmem_reserve[ZONE_MOVABLE] = node && node->lends ? part(node, zone, node->lends) :
+								   zone->spanned_pages;
+	spin_unlock_irqrestore(&bar_lock, flags);
+}
+
+/* From now on the region keeps "target" of its free pages from movable requests; 0: all. */
+void contiguitas_lend(struct contiguitas_node *node, unsigned long target)
+{
+	struct zone *zone;
+
+	WRITE_ONCE(node->lends, target);
+	for (zone = NODE_DATA(node->nid)->node_zones; zone <= node->lower; zone++)
+		if (populated_zone(zone))
+			contiguitas_bar(zone);
+}
+
+/* The free pages that movable requests could then use. */
+unsigned long contiguitas_lendable(const struct contiguitas_node *node, unsigned long target)
+{
+	unsigned long pages = 0;
+	struct zone *zone;
+
+	for (zone = NODE_DATA(node->nid)->node_zones; zone <= node->lower; zone++) {
+		unsigned long free, keeps;
+
+		if (!managed_zone(zone))
+			continue;
+		free = zone_page_state_snapshot(zone, NR_FREE_PAGES);
+		keeps = part(node, zone, target) + high_wmark_pages(zone);
+		pages += free > keeps ? free - keeps : 0;
+	}
+	return pages;
 }
 
 /*
@@ -104,16 +162,24 @@ static unsigned long kept(struct zone *zone, enum zone_type highest)
 
 /*
  * The kernel subtracts the reserves of all zones from what programs may take (MemAvailable, limits
- * on dirty memory). What is confined is partly in use, and would be subtracted twice: count what a
- * kernel without a border would.
+ * on dirty memory, those of each node too). What is confined is partly in use, and would be subtracted
+ * twice: count what a kernel without a border would.
  */
 unsigned long contiguitas_total_reserve(unsigned long reserve)
 {
 	struct zone *zone;
 
 	for_each_zone(zone) {
-		if (is_confined(zone))
-			reserve -= kept(zone, ZONE_MOVABLE) - kept(zone, ZONE_MOVABLE - 1);
+		unsigned long *of_node = &zone->zone_pgdat->totalreserve_pages;
+		unsigned long all, less;
+
+		if (!is_confined(zone))
+			continue;
+		/* The values may change meanwhile. */
+		all = kept(zone, ZONE_MOVABLE);
+		less = all - min(all, kept(zone, ZONE_MOVABLE - 1));
+		reserve -= min(reserve, less);
+		*of_node -= min(*of_node, less);
 	}
 	return reserve;
 }
@@ -144,7 +210,8 @@ void contiguitas_marks(const struct contiguitas_node *node, struct contiguitas_m
 		   (unsigned long long)pageblock_nr_pages);
 	marks->low[CONTIGUITAS_UNMOVABLE] = low;
 	marks->target[CONTIGUITAS_UNMOVABLE] = low * READ_ONCE(tunables->target_lows);
-	marks->high = low * READ_ONCE(tunables->high_lows);
+	/* Above the target, or the region would shrink without end. */
+	marks->high = low * max(READ_ONCE(tunables->high_lows), READ_ONCE(tunables->target_lows));
 	marks->low[CONTIGUITAS_MOVABLE] = low_wmark_pages(node->movable);
 	marks->target[CONTIGUITAS_MOVABLE] = high_wmark_pages(node->movable) + pageblock_nr_pages;
 }
@@ -232,10 +299,12 @@ u64 contiguitas_share_of_min(struct zone *zone, u64 share)
 				   zone_managed_pages(zone), below);
 }
 
-/* Marks, reserves, and limits of the per-CPU lists follow the new sizes. */
+/*
+ * Marks and limits of the per-CPU lists follow the new sizes. Reserves do not: what lies above any zone
+ * remains the same, and the zone below the border is barred while its span changes.
+ */
 void contiguitas_after_resize(void)
 {
 	setup_per_zone_wmarks();
 	refresh_zone_stat_thresholds();
-	contiguitas_update_reserves();
 }

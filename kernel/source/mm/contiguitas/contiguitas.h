@@ -37,7 +37,7 @@ struct contiguitas_counts {
 	unsigned long wake_ups, grown, shrunk, pages_migrated;
 	unsigned long grow_failures, shrink_failures, aborted_handovers;
 	unsigned long long move_ns, longest_handover_ns;
-	unsigned long retired, recalled, cache_drops;
+	unsigned long retired, recalled, slab_drops, cache_drops;
 	atomic_long_t waits, waits_in_vain, wait_ns, pin_waits, oom_rescues, loans, compactions_skipped,
 		retries, retries_in_vain;
 };
@@ -60,6 +60,8 @@ struct contiguitas_node {
 	atomic_long_t wanted;
 	/* The OOM killer is about to act. */
 	atomic_t emergency;
+	/* Pages that users have got since then. */
+	atomic_long_t given;
 	bool kicked;
 	/* Since when, in jiffies. */
 	unsigned long kicked_at;
@@ -72,6 +74,8 @@ struct contiguitas_node {
 	bool freed;
 	/* The thread empties pageblocks and takes all their pages. */
 	bool takes;
+	/* For tests: which way the border went last. */
+	bool up;
 	/* Readers: who takes blocks off free lists by their number. Writer: a hand-over. */
 	struct rw_semaphore blocks;
 	struct contiguitas_resizer resizer;
@@ -116,6 +120,13 @@ static inline bool contiguitas_is_retired(const struct contiguitas_node *node)
 	return READ_ONCE(node->retired_from);
 }
 
+/* Who waits has more memory now. */
+static inline void contiguitas_answer(struct contiguitas_node *node)
+{
+	atomic_inc(&node->moves);
+	wake_up_all(&node->answered);
+}
+
 /* Managed pages of all zones below the border. */
 unsigned long contiguitas_size_below(const struct contiguitas_node *node);
 /* Page cache of a zone that need not be written first. */
@@ -130,6 +141,13 @@ int contiguitas_shrink(struct contiguitas_node *node, unsigned int pageblocks);
 void contiguitas_set_band(struct contiguitas_node *node);
 void contiguitas_after_resize(void);
 void contiguitas_bar(struct zone *zone);
+void contiguitas_lend(struct contiguitas_node *node, unsigned long target);
+unsigned long contiguitas_lendable(const struct contiguitas_node *node, unsigned long target);
+/* The border of this node cannot move: its memory is managed as without the change. */
+void contiguitas_release(int nid);
+/* Whether the zone below the border is as small as it can be; and whether that many pages can leave it. */
+bool contiguitas_is_lowest(const struct contiguitas_node *node);
+bool contiguitas_can_shrink(const struct contiguitas_node *node, unsigned long pages);
 
 unsigned int contiguitas_retire(struct contiguitas_node *node, unsigned int pageblocks);
 void contiguitas_unretire(struct contiguitas_node *node, unsigned long start);
@@ -140,7 +158,7 @@ unsigned int contiguitas_recall(struct contiguitas_node *node, unsigned long pag
 unsigned long contiguitas_retired_free(const struct contiguitas_node *node);
 bool contiguitas_may_empty(unsigned long start, unsigned long end);
 
-int contiguitas_start_thread(struct contiguitas_node *node);
+int contiguitas_create_thread(struct contiguitas_node *node);
 void contiguitas_ask(struct contiguitas_node *node);
 void contiguitas_ask_later(struct irq_work *work);
 

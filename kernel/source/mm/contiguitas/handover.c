@@ -18,7 +18,6 @@
 #include <linux/page-isolation.h>
 #include <linux/page_ref.h>
 #include <linux/pageblock-flags.h>
-#include <linux/sched/clock.h>
 
 #include "../internal.h"
 #include "contiguitas.h"
@@ -208,15 +207,32 @@ static void count_pages(struct zone *from, struct zone *to, long pages)
 	atomic_long_sub(pages, &from->managed_pages);
 }
 
+/* The order in which a pageblock comes free. Only single pages with a hardware error stay off the lists. */
+static unsigned int free_order(unsigned long start)
+{
+	unsigned long pfn;
+
+	if (IS_ENABLED(CONFIG_MEMORY_FAILURE))
+		for (pfn = start; pfn < start + pageblock_nr_pages; pfn++)
+			if (PageHWPoison(pfn_to_page(pfn)))
+				return 0;
+	return pageblock_order;
+}
+
 static void give(unsigned long start, unsigned long end)
 {
+	unsigned int order = 0;
+
 	/* To the tail of the lists, past the per-CPU lists: what was handed over is used last. */
-	for (; start < end; start += pageblock_nr_pages)
+	for (; start < end; start += 1UL << order) {
+		if (pageblock_aligned(start))
+			order = free_order(start);
 #if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 12, 0)
-		__free_pages_core(pfn_to_page(start), pageblock_order, MEMINIT_EARLY);
+		__free_pages_core(pfn_to_page(start), order, MEMINIT_EARLY);
 #else
-		__free_pages_core(pfn_to_page(start), pageblock_order);
+		__free_pages_core(pfn_to_page(start), order);
 #endif
+	}
 }
 
 /* What was taken changes sides. Under the writer's lock. */
@@ -249,9 +265,9 @@ static int hand_over(struct contiguitas_node *node, unsigned long start, unsigne
 	int error;
 
 	down_write(&node->blocks);
-	began = local_clock();
+	began = ktime_get_ns();
 	error = exchange(node, start, end, up);
-	took = local_clock() - began;
+	took = ktime_get_ns() - began;
 	up_write(&node->blocks);
 	node->counts.longest_handover_ns = max_t(u64, node->counts.longest_handover_ns, took);
 	if (error) {
@@ -267,7 +283,7 @@ static int move(struct contiguitas_node *node, unsigned long start, unsigned int
 {
 	unsigned long end = start + (unsigned long)pageblocks * pageblock_nr_pages;
 	struct zone *from = up ? node->movable : node->lower;
-	u64 began = local_clock(), took;
+	u64 began = ktime_get_ns(), took;
 	int error = -EBUSY;
 
 	get_online_mems();
@@ -278,13 +294,11 @@ static int move(struct contiguitas_node *node, unsigned long start, unsigned int
 	if (!error)
 		error = hand_over(node, start, end, up);
 	put_online_mems();
-	took = local_clock() - began;
+	took = ktime_get_ns() - began;
 	node->counts.move_ns += took;
 	trace_contiguitas_move(node->nid, start, end - start, up, error, took);
-	if (!error) {
-		atomic_inc(&node->moves);
-		wake_up_all(&node->answered);
-	}
+	if (!error)
+		contiguitas_answer(node);
 	return error;
 }
 
@@ -316,6 +330,23 @@ int contiguitas_grow(struct contiguitas_node *node, unsigned int pageblocks)
 	return error;
 }
 
+/* The zone below the border keeps a block, as ZONE_MOVABLE does. */
+static bool keeps_block(const struct contiguitas_node *node, unsigned long pages)
+{
+	return contiguitas_border(node) >= node->lower->zone_start_pfn + pages + MAX_ORDER_NR_PAGES;
+}
+
+bool contiguitas_is_lowest(const struct contiguitas_node *node)
+{
+	return !keeps_block(node, pageblock_nr_pages);
+}
+
+bool contiguitas_can_shrink(const struct contiguitas_node *node, unsigned long pages)
+{
+	return keeps_block(node, pages) &&
+	       contiguitas_size_below(node) >= READ_ONCE(node->floor) + pages;
+}
+
 int contiguitas_shrink(struct contiguitas_node *node, unsigned int pageblocks)
 {
 	unsigned long border = contiguitas_border(node);
@@ -323,8 +354,7 @@ int contiguitas_shrink(struct contiguitas_node *node, unsigned int pageblocks)
 	unsigned long retired = node->retired_from;
 	int error;
 
-	if (border < node->lower->zone_start_pfn + pages + MAX_ORDER_NR_PAGES ||
-	    contiguitas_size_below(node) < READ_ONCE(node->floor) + pages)
+	if (!contiguitas_can_shrink(node, pages))
 		return refuse(node, border - pages, pages, false, -ENOSPC);
 	if (!contiguitas_may_empty(border - pages, border)) {
 		node->counts.shrink_failures++;

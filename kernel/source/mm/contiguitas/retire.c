@@ -196,9 +196,13 @@ bool contiguitas_may_empty(unsigned long start, unsigned long end)
 	unsigned long pfn = start;
 
 	while (pfn < end) {
-		unsigned long pages = free_from(pfn);
 		struct page *page = pfn_to_page(pfn);
+		unsigned long pages;
 
+		/* A zone may have holes, for which there is no page map. */
+		if (pageblock_aligned(pfn) && !pfn_to_online_page(pfn))
+			return false;
+		pages = free_from(pfn);
 		if (!pages) {
 			if (page_count(page) && !PageLRU(compound_head(page)) && !PageHuge(page) &&
 			    !__PageMovable(page))

@@ -5,11 +5,11 @@
  * pins; the OOM killer asks first.
  */
 #include <linux/kernel.h>
+#include <linux/ktime.h>
 #include <linux/mm.h>
 #include <linux/oom.h>
 #include <linux/psi.h>
 #include <linux/sched.h>
-#include <linux/sched/clock.h>
 #include <linux/sched/signal.h>
 
 #include "../internal.h"
@@ -124,7 +124,7 @@ static bool wait_for(struct contiguitas_node *node, unsigned long pages, unsigne
 		     unsigned long longest)
 {
 	int moves = atomic_read(&node->moves), rounds = atomic_read(&node->rounds);
-	u64 began = local_clock(), waited;
+	u64 began = ktime_get_ns(), waited;
 	unsigned long pressure;
 	bool served;
 
@@ -144,7 +144,7 @@ static bool wait_for(struct contiguitas_node *node, unsigned long pages, unsigne
 	contiguitas_stall_change(node, CONTIGUITAS_UNMOVABLE, false);
 	psi_memstall_leave(&pressure);
 	served = room ? contiguitas_has_room(node, room) : atomic_read(&node->moves) != moves;
-	waited = local_clock() - began;
+	waited = ktime_get_ns() - began;
 	atomic_long_inc(&node->counts.waits);
 	atomic_long_add(waited, &node->counts.wait_ns);
 	if (!served)
@@ -167,6 +167,9 @@ bool __contiguitas_wait(const struct alloc_context *ac, unsigned int order, unsi
 	    ac->highest_zoneidx < zone_idx(node->lower) || current == node->thread)
 		return false;
 	if (*waits >= MOST_WAITS)
+		return false;
+	/* While users have memory here, reclaim finds some. */
+	if (READ_ONCE(node->lends) && contiguitas_has_room(node, 1UL << order))
 		return false;
 	(*waits)++;
 	return wait_for(node, 1UL << order, 0, LONGEST_WAIT);
@@ -229,20 +232,21 @@ static int rescue(struct notifier_block *self, unsigned long unused, void *freed
 
 	for_each_online_node(nid) {
 		struct contiguitas_node *node = contiguitas_nodes[nid];
-		int moves, rounds;
+		int rounds;
+		long given;
 
 		if (!node || current == node->thread)
 			continue;
-		moves = atomic_read(&node->moves);
 		rounds = atomic_read(&node->rounds);
+		atomic_long_set(&node->given, 0);
 		atomic_set(&node->emergency, 1);
 		contiguitas_ask(node);
-		wait_event_timeout(node->answered, atomic_read(&node->moves) != moves ||
+		wait_event_timeout(node->answered, atomic_long_read(&node->given) ||
 				   atomic_read(&node->rounds) - rounds >= 2, LONGEST_RESCUE);
-		moves = atomic_read(&node->moves) - moves;
-		if (moves > 0) {
+		given = atomic_long_read(&node->given);
+		if (given) {
 			atomic_long_inc(&node->counts.oom_rescues);
-			*(unsigned long *)freed += moves * pageblock_nr_pages;
+			*(unsigned long *)freed += given;
 		}
 	}
 	return NOTIFY_OK;

@@ -67,13 +67,13 @@ static int print_counts(char *buffer, struct contiguitas_node *node)
 	return sysfs_emit(buffer,
 		"wake_ups %lu\npageblocks_grown %lu\npageblocks_shrunk %lu\n"
 		"grow_failures %lu\nshrink_failures %lu\naborted_handovers %lu\n"
-		"pageblocks_retired %lu\npageblocks_recalled %lu\ncache_drops %lu\n"
+		"pageblocks_retired %lu\npageblocks_recalled %lu\nslab_drops %lu\ncache_drops %lu\n"
 		"turns_refused %llu\nmove_us %llu\nlongest_handover_us %llu\n"
 		"waits %ld\nwaits_in_vain %ld\nwait_us %ld\npin_waits %ld\noom_rescues %ld\n"
 		"loans %ld\ncompactions_skipped %ld\nretries %ld\nretries_in_vain %ld\n",
 		counts->wake_ups, counts->grown, counts->shrunk,
 		counts->grow_failures, counts->shrink_failures, counts->aborted_handovers,
-		counts->retired, counts->recalled, counts->cache_drops,
+		counts->retired, counts->recalled, counts->slab_drops, counts->cache_drops,
 		node->resizer.refused, counts->move_ns / 1000, counts->longest_handover_ns / 1000,
 		atomic_long_read(&counts->waits), atomic_long_read(&counts->waits_in_vain),
 		atomic_long_read(&counts->wait_ns) / 1000, atomic_long_read(&counts->pin_waits),

@@ -27,7 +27,6 @@
 #define LONGEST_CACHE_PAUSE (3600 * HZ)
 
 DEFINE_STATIC_KEY_FALSE(contiguitas_key);
-EXPORT_SYMBOL_GPL(contiguitas_key);
 bool contiguitas_gigantic_movable __read_mostly = true;
 
 /* The simulator's defaults (Config in crates/frames/src/placement/regions/config.rs). */
@@ -41,15 +40,17 @@ struct contiguitas_tunables contiguitas_tunables = {
 	.drop_caches = 1,
 };
 
-static void observe(struct contiguitas_node *node, struct contiguitas_view *view, u64 period)
+/* What the node is like. Returns how many of the pages available below are retired. */
+static unsigned long observe(struct contiguitas_node *node, struct contiguitas_view *view, u64 period)
 {
+	unsigned long retired = contiguitas_retired_free(node);
 	struct contiguitas_marks marks;
 	int region;
 
 	contiguitas_marks(node, &marks);
 	contiguitas_available(node, view->available);
 	/* They come back as soon as they are needed. */
-	view->available[CONTIGUITAS_UNMOVABLE] += contiguitas_retired_free(node);
+	view->available[CONTIGUITAS_UNMOVABLE] += retired;
 	view->size = contiguitas_size_below(node);
 	view->high = marks.high;
 	WRITE_ONCE(node->surplus, marks.high);
@@ -57,6 +58,7 @@ static void observe(struct contiguitas_node *node, struct contiguitas_view *view
 		view->low[region] = marks.low[region];
 		view->pressure[region] = contiguitas_pressure_tick(&node->pressure[region], period);
 	}
+	return retired;
 }
 
 /* Some pageblocks together, or else one. How many moved. */
@@ -169,6 +171,12 @@ static unsigned int retire_surplus(struct contiguitas_node *node)
 	return retired;
 }
 
+static void drop_slabs(struct contiguitas_node *node)
+{
+	contiguitas_drop_empty_slabs();
+	node->counts.slab_drops++;
+}
+
 /*
  * Retires what is free beyond the target. Each CPU puts new objects into the slabs that it has: away from
  * those of a burst. What is lent cannot be retired.
@@ -176,7 +184,7 @@ static unsigned int retire_surplus(struct contiguitas_node *node)
 static void retire(struct contiguitas_node *node)
 {
 	if (!node->lends && retire_surplus(node))
-		contiguitas_drop_empty_slabs();
+		drop_slabs(node);
 }
 
 /* Retired pageblocks are used again until the region has its target and "beyond" pages more. */
@@ -194,7 +202,7 @@ static unsigned int recall(struct contiguitas_node *node, unsigned long long bey
 					  MIGRATE_UNMOVABLE);
 	if (done) {
 		/* For who waits it is as if the border had moved, and for the hold against turning. */
-		atomic_inc(&node->moves);
+		contiguitas_answer(node);
 		contiguitas_moved(&node->resizer, CONTIGUITAS_GROW);
 	}
 	return done;
@@ -219,9 +227,12 @@ static unsigned int shrink(struct contiguitas_node *node,
 
 	if (decision->resize == CONTIGUITAS_SHRINK)
 		retire(node);
+	/* At a limit nothing that gives way would help. */
+	if (!most || !contiguitas_can_shrink(node, pageblock_nr_pages))
+		return 0;
 	done = carry_out(node, decision, most);
 	if (!done && is_time(&node->slab_pause, SLAB_PAUSE, LONGEST_SLAB_PAUSE)) {
-		contiguitas_drop_empty_slabs();
+		drop_slabs(node);
 		done = carry_out(node, decision, most);
 	}
 	if (!done && decision->resize == CONTIGUITAS_SHRINK &&
@@ -230,7 +241,7 @@ static unsigned int shrink(struct contiguitas_node *node,
 		drop_caches(node);
 		node->caches_dropped = jiffies;
 		node->counts.cache_drops++;
-		contiguitas_drop_empty_slabs();
+		drop_slabs(node);
 		done = carry_out(node, decision, most);
 	}
 	if (done)
@@ -275,27 +286,30 @@ static unsigned int serve(struct contiguitas_node *node, unsigned long wanted)
 }
 
 /*
- * A page that stays beside the border keeps all free memory below it. Rather than let users wait for
- * reclaim, or kill one, the region lends what it has beyond its target: movable requests may use it
- * where it lies. It is theirs until they free it or a hand-over migrates it. Unmovable requests
- * avoid what was retired for as long as they have other pageblocks. How many pageblocks' worth there is.
+ * A page that stays beside the border keeps all free memory below it, and so does the lowest place that
+ * the border can have. Rather than let users wait for reclaim, or kill one, the region lends what it has
+ * beyond its target: movable requests may use it where it lies. It is theirs until they free it; a
+ * hand-over migrates it to another place below. Unmovable requests avoid what was retired for as long as
+ * they have other pageblocks. How many pages users get.
  */
-static unsigned int lend(struct contiguitas_node *node)
+static unsigned long lend(struct contiguitas_node *node)
 {
-	unsigned long long available[CONTIGUITAS_REGIONS], target;
 	struct contiguitas_marks marks;
+	unsigned long target, pages;
 
-	contiguitas_recall(node, ULONG_MAX, MIGRATE_MOVABLE);
 	contiguitas_marks(node, &marks);
-	contiguitas_available(node, available);
 	target = marks.target[CONTIGUITAS_UNMOVABLE];
-	if (available[CONTIGUITAS_UNMOVABLE] < target + pageblock_nr_pages)
+	if (node->lends || contiguitas_lendable(node, target) + contiguitas_retired_free(node) <
+			   pageblock_nr_pages)
 		return 0;
-	WRITE_ONCE(node->lends, target);
-	contiguitas_bar(node->lower);
-	atomic_inc(&node->moves);
-	atomic_long_inc(&node->counts.loans);
-	return (available[CONTIGUITAS_UNMOVABLE] - target) / pageblock_nr_pages;
+	contiguitas_recall(node, ULONG_MAX, MIGRATE_MOVABLE);
+	pages = contiguitas_lendable(node, target);
+	if (pages) {
+		contiguitas_lend(node, target);
+		atomic_long_inc(&node->counts.loans);
+		contiguitas_answer(node);
+	}
+	return pages;
 }
 
 /* Whether users wait for memory so often that the region below shall give some. */
@@ -307,7 +321,7 @@ static bool users_press(const struct contiguitas_node *node, const struct contig
 
 /*
  * No more is lent as soon as the region below lacks memory itself, or the one above has its own target
- * again and its users do not wait.
+ * again and its users do not wait. What the border cannot reach is lent as long as it is not needed.
  */
 static void end_loan(struct contiguitas_node *node, const struct contiguitas_view *view)
 {
@@ -317,20 +331,23 @@ static void end_loan(struct contiguitas_node *node, const struct contiguitas_vie
 		return;
 	contiguitas_marks(node, &marks);
 	if (view->available[CONTIGUITAS_UNMOVABLE] >= view->low[CONTIGUITAS_UNMOVABLE] &&
-	    (users_press(node, view) ||
+	    (users_press(node, view) || contiguitas_is_lowest(node) ||
 	     view->available[CONTIGUITAS_MOVABLE] < marks.target[CONTIGUITAS_MOVABLE]))
 		return;
-	WRITE_ONCE(node->lends, 0);
-	contiguitas_bar(node->lower);
+	contiguitas_lend(node, 0);
 }
 
-/* A task is about to be killed. Growth first, for reclaim can help the other side. */
+/*
+ * A task is about to be killed. Growth first, for reclaim can help the other side. The killer is told what
+ * was given, and only that: if it cannot help, the task has to be killed.
+ */
 static unsigned int rescue(struct contiguitas_node *node)
 {
 	struct contiguitas_decision decision = { CONTIGUITAS_GROW, 0 };
 	unsigned int most = READ_ONCE(contiguitas_tunables.failure_pageblocks);
 	unsigned long long available[CONTIGUITAS_REGIONS];
 	struct contiguitas_marks marks;
+	unsigned long given;
 	unsigned int done;
 
 	contiguitas_marks(node, &marks);
@@ -339,10 +356,13 @@ static unsigned int rescue(struct contiguitas_node *node)
 		decision.resize = CONTIGUITAS_YIELD;
 	done = goes_up(&decision) ? recall(node, 0) : 0;
 	done += carry_out(node, &decision, most);
+	given = done * pageblock_nr_pages;
 	if (done)
 		contiguitas_moved(&node->resizer, decision.resize);
-	else if (decision.resize == CONTIGUITAS_YIELD)
-		done = lend(node);
+	else if (!goes_up(&decision) &&
+		 available[CONTIGUITAS_MOVABLE] < marks.target[CONTIGUITAS_MOVABLE])
+		given = lend(node);
+	atomic_long_set(&node->given, given);
 	return done;
 }
 
@@ -351,12 +371,12 @@ static unsigned int resize(struct contiguitas_node *node, u64 period)
 	struct contiguitas_decision decision;
 	struct contiguitas_view view;
 	unsigned int done = 0;
+	unsigned long retired;
 
-	observe(node, &view, period);
+	retired = observe(node, &view, period);
 	end_loan(node, &view);
 	/* Short of what is in use, though not with what is retired. */
-	if (view.available[CONTIGUITAS_UNMOVABLE] - contiguitas_retired_free(node) <
-	    view.low[CONTIGUITAS_UNMOVABLE])
+	if (view.available[CONTIGUITAS_UNMOVABLE] < view.low[CONTIGUITAS_UNMOVABLE] + retired)
 		recall(node, 0);
 	decision = contiguitas_decide(&node->resizer, &view);
 	trace_contiguitas_decide(node->nid, &view, decision.resize, decision.beyond,
@@ -369,7 +389,7 @@ static unsigned int resize(struct contiguitas_node *node, u64 period)
 		done += carry_out(node, &decision, READ_ONCE(contiguitas_tunables.step_pageblocks));
 	} else {
 		done = shrink(node, &decision);
-		if (!done && !node->lends && contiguitas_is_retired(node) && users_press(node, &view))
+		if (!done && (users_press(node, &view) || contiguitas_is_lowest(node)))
 			lend(node);
 	}
 	if (done)
@@ -380,10 +400,8 @@ static unsigned int resize(struct contiguitas_node *node, u64 period)
 /* For tests: to and fro, whatever is free. */
 static unsigned int oscillate(struct contiguitas_node *node, unsigned int pageblocks)
 {
-	static bool up;
-
-	up = !up;
-	return step(node, up, pageblocks);
+	node->up = !node->up;
+	return step(node, node->up, pageblocks);
 }
 
 /* One round: who waits first, then what the resizer decides, at most once in a period. */
@@ -469,7 +487,8 @@ static int contiguitas_thread(void *data)
 	return 0;
 }
 
-int contiguitas_start_thread(struct contiguitas_node *node)
+/* It sleeps until it is woken. */
+int contiguitas_create_thread(struct contiguitas_node *node)
 {
 	struct task_struct *thread;
 
@@ -482,6 +501,5 @@ int contiguitas_start_thread(struct contiguitas_node *node)
 	node->caches_dropped = jiffies - CACHE_PAUSE;
 	node->cache_pause.length = LONGEST_CACHE_PAUSE;
 	node->cache_pause.end = jiffies + LONGEST_CACHE_PAUSE;
-	wake_up_process(thread);
 	return 0;
 }

@@ -271,6 +271,24 @@ fn names(count: usize) -> Option<()> {
     Some(())
 }
 
+/// `files FOLDER COUNT KEEP`: new files, of which all but every KEEPth are removed; 1 keeps all. The longest that
+/// one took.
+fn files(folder: usize, count: usize, keep: usize) -> Option<()> {
+    let folder = format!("/tmp/files-{folder}");
+    fs::create_dir_all(&folder).ok()?;
+    let mut longest = Duration::ZERO;
+    for number in 0..count {
+        let begun = Instant::now();
+        File::create(format!("{folder}/{number}")).ok()?;
+        longest = longest.max(begun.elapsed());
+    }
+    for number in (0..count).filter(|number| number % keep != 0) {
+        fs::remove_file(format!("{folder}/{number}")).ok()?;
+    }
+    println!("files_longest_us {}", longest.as_micros());
+    Some(())
+}
+
 fn number_in(path: &str) -> Option<u64> {
     fs::read_to_string(path).ok()?.trim().parse().ok()
 }
@@ -450,6 +468,7 @@ fn main() -> ExitCode {
         ("repins", &[mib, seconds]) => repins(mib, seconds),
         ("tables", &[mib, seconds]) => tables(mib, seconds),
         ("names", &[count]) => names(count),
+        ("files", &[folder, count, keep]) => files(folder, count, keep),
         ("poisons", &[first, frames, seconds]) => poisons(first, frames, seconds),
         ("scan", &[seconds]) => scan(seconds),
         ("near", &[first]) => near(first),

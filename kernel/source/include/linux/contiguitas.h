@@ -180,6 +180,14 @@ static inline bool contiguitas_is_retired_page(struct page *page)
 	       is_migrate_isolate_page(page);
 }
 
+/* Retired slabs that a request passes by in a node's list, with interrupts off, before it takes a new one: chosen. */
+#define CONTIGUITAS_MOST_PASSED 64
+
+static inline bool contiguitas_passes_enough(struct page *page, unsigned int *passed)
+{
+	return contiguitas_is_retired_page(page) && ++*passed > CONTIGUITAS_MOST_PASSED;
+}
+
 /* Gigantic pages can be migrated while nobody pins them, so they may lie above the border. */
 static inline gfp_t contiguitas_gigantic_gfp(gfp_t gfp)
 {
@@ -217,6 +225,7 @@ static inline void contiguitas_stall_end(const struct alloc_context *ac) {}
 static inline bool contiguitas_comes_last(struct zone *zone, unsigned long pfn,
 					  unsigned int order) { return false; }
 static inline bool contiguitas_is_retired_page(struct page *page) { return false; }
+static inline bool contiguitas_passes_enough(struct page *page, unsigned int *passed) { return false; }
 static inline gfp_t contiguitas_gigantic_gfp(gfp_t gfp) { return gfp; }
 
 #endif

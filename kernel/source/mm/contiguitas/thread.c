@@ -389,7 +389,9 @@ static unsigned int resize(struct contiguitas_node *node, u64 period)
 		done += carry_out(node, &decision, READ_ONCE(contiguitas_tunables.step_pageblocks));
 	} else {
 		done = shrink(node, &decision);
-		if (!done && (users_press(node, &view) || contiguitas_is_lowest(node)))
+		/* What the floor keeps is lent in an emergency only. */
+		if (!done && (contiguitas_is_lowest(node) ||
+			      (contiguitas_is_retired(node) && users_press(node, &view))))
 			lend(node);
 	}
 	if (done)

@@ -39,54 +39,61 @@ unsigned long contiguitas_retired_free(const struct contiguitas_node *node)
 }
 
 /*
- * In Linux 6.1 a free block may be larger than a pageblock, and isolating its second half moves
- * nothing. It is cut where the isolated pageblock begins, and counted as what its halves are; or, if
- * it was used meanwhile, what came free of it is moved.
+ * In Linux 6.1 a free block may be larger than a pageblock: what is isolated with this one. Isolating its
+ * second half alone would move nothing. Under the zone's lock.
  */
-static void cut_off(struct zone *zone, struct page *page, int type)
+static unsigned long first_of_block(struct zone *zone, unsigned long start)
 {
 #if LINUX_VERSION_CODE < KERNEL_VERSION(6, 12, 0)
-	unsigned long start = page_to_pfn(page), order = pageblock_order + 1;
-	struct page *head = pfn_to_page(start & ~((1UL << order) - 1));
-	unsigned long flags;
+	unsigned long head = start & ~(2 * pageblock_nr_pages - 1);
+	struct page *page = pfn_to_online_page(head);
 
-	if (head == page || order >= MAX_ORDER || page_zone(head) != zone || !PageBuddy(head) ||
-	    buddy_order_unsafe(head) != order || !split_free_page(head, order, start - page_to_pfn(head)))
-		return;
-	spin_lock_irqsave(&zone->lock, flags);
-	__mod_zone_freepage_state(zone, -move_freepages_block(zone, page, MIGRATE_ISOLATE, NULL),
-				  type);
-	spin_unlock_irqrestore(&zone->lock, flags);
+	if (page && page_zone(page) == zone && PageBuddy(page) && buddy_order(page) > pageblock_order)
+		return head;
 #endif
+	return start;
 }
 
-/* Whether a pageblock is of a kind that may be retired; it is then isolated. */
-static bool isolate(struct zone *zone, unsigned long start)
+/* Marks a pageblock; its free pages no longer count as free. Under the zone's lock. */
+static bool isolate_one(struct zone *zone, struct page *page)
+{
+#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 12, 0)
+	if (!move_freepages_block_isolate(zone, page, MIGRATE_ISOLATE))
+		return false;
+#else
+	int type = get_pageblock_migratetype(page);
+
+	set_pageblock_migratetype(page, MIGRATE_ISOLATE);
+	__mod_zone_freepage_state(zone, -move_freepages_block(zone, page, MIGRATE_ISOLATE, NULL), type);
+#endif
+	zone->nr_isolate_pageblock++;
+	return true;
+}
+
+/* Whether a pageblock is of a kind that may be retired. */
+static bool may_retire(struct zone *zone, unsigned long start)
 {
 	struct page *page = pfn_to_online_page(start);
-	bool done = false;
-	unsigned long flags;
 	int type;
 
 	if (!page || page_zone(page) != zone)
 		return false;
-	spin_lock_irqsave(&zone->lock, flags);
 	type = get_pageblock_migratetype(page);
-	if (type == MIGRATE_UNMOVABLE || type == MIGRATE_RECLAIMABLE || type == MIGRATE_MOVABLE) {
-#if LINUX_VERSION_CODE >= KERNEL_VERSION(6, 12, 0)
-		done = move_freepages_block_isolate(zone, page, MIGRATE_ISOLATE);
-#else
-		set_pageblock_migratetype(page, MIGRATE_ISOLATE);
-		__mod_zone_freepage_state(zone, -move_freepages_block(zone, page, MIGRATE_ISOLATE,
-								      NULL), type);
-		done = true;
-#endif
-		if (done)
-			zone->nr_isolate_pageblock++;
-	}
+	return type == MIGRATE_UNMOVABLE || type == MIGRATE_RECLAIMABLE || type == MIGRATE_MOVABLE;
+}
+
+/* Isolates a pageblock, and what shares a free block with it. How many; none if one may not be retired. */
+static unsigned int isolate(struct zone *zone, unsigned long start)
+{
+	unsigned long first, pfn, flags;
+	unsigned int done = 0;
+
+	spin_lock_irqsave(&zone->lock, flags);
+	first = first_of_block(zone, start);
+	if (may_retire(zone, first) && may_retire(zone, start))
+		for (pfn = first; pfn <= start; pfn += pageblock_nr_pages)
+			done += isolate_one(zone, pfn_to_page(pfn));
 	spin_unlock_irqrestore(&zone->lock, flags);
-	if (done)
-		cut_off(zone, page, type);
 	return done;
 }
 
@@ -99,14 +106,17 @@ unsigned int contiguitas_retire(struct contiguitas_node *node, unsigned int page
 
 	while (done < pageblocks) {
 		unsigned long start = from - pageblock_nr_pages;
+		unsigned int more;
 
 		/* What remains in use is no smaller than the floor. */
 		if (start < node->lower->zone_start_pfn + MAX_ORDER_NR_PAGES ||
-		    contiguitas_size_below(node) - (border - start) < READ_ONCE(node->floor) ||
-		    !isolate(node->lower, start))
+		    contiguitas_size_below(node) - (border - start) < READ_ONCE(node->floor))
 			break;
-		from = start;
-		done++;
+		more = isolate(node->lower, start);
+		if (!more)
+			break;
+		from -= more * pageblock_nr_pages;
+		done += more;
 	}
 	if (done) {
 		WRITE_ONCE(node->retired_from, from);
@@ -133,14 +143,16 @@ void contiguitas_unretire(struct contiguitas_node *node, unsigned long start)
 void contiguitas_retire_again(struct contiguitas_node *node, unsigned long from,
 			      unsigned long start)
 {
-	unsigned long border = contiguitas_border(node), at;
+	unsigned long at = contiguitas_border(node);
+	unsigned int done = 1;
 
-	WRITE_ONCE(node->retired_from, from);
-	for (at = max(from, start); at < border; at += pageblock_nr_pages)
-		if (!isolate(node->lower, at)) {
-			contiguitas_unretire(node, from);
-			return;
-		}
+	while (done && at > max(from, start)) {
+		done = isolate(node->lower, at - pageblock_nr_pages);
+		at -= done * pageblock_nr_pages;
+	}
+	WRITE_ONCE(node->retired_from, min(from, at));
+	if (!done)
+		contiguitas_unretire(node, from);
 }
 
 /*

@@ -17,7 +17,10 @@ struct alloc_context;
 
 /* The kernel's setup_per_zone_lowmem_reserve(), by a name that others can call. */
 void contiguitas_update_reserves(void);
-/* Slabs without objects, kept for the next request, go from all caches: a burst leaves them beside the border. */
+/*
+ * Slabs without objects, kept for the next request, go from all caches: a burst leaves them
+ * beside the border.
+ */
 void contiguitas_drop_empty_slabs(void);
 
 #ifdef CONFIG_CONTIGUITAS
@@ -71,10 +74,11 @@ static inline bool contiguitas_mover_waits(struct zone *zone)
 }
 
 /*
- * Whether compaction looks at every page of a zone for a free one: above the border, at the highest
- * priority, which contiguitas_retry() sets. Otherwise it samples: a few entries of the free lists, after
- * which it may skip the upper half of the zone, and every 32nd page once some pageblocks had no free
- * one. If all free pages lie between these, it finds none, and a further try does not either.
+ * Whether compaction looks at every page of a zone for a free one: above the border, at the
+ * highest priority, which contiguitas_retry() sets. Otherwise it samples: a few entries of the
+ * free lists, after which it may skip the upper half of the zone, and every 32nd page once some
+ * pageblocks had no free one. If all free pages lie between these, it finds none, and a further
+ * try does not either.
  */
 static inline bool contiguitas_scans_all(struct zone *zone, bool highest_priority)
 {
@@ -93,7 +97,10 @@ static inline bool contiguitas_takes(gfp_t flags)
 /* Whether a page still lies in the zone whose lock was taken for it. */
 #define contiguitas_changed_zone(page, zone) (contiguitas_active() && page_zone(page) != (zone))
 
-/* Whether unmovable and reclaimable requests share the pageblocks of a zone: its node has a ZONE_MOVABLE for others. */
+/*
+ * Whether unmovable and reclaimable requests share the pageblocks of a zone: its node has a
+ * ZONE_MOVABLE for others.
+ */
 static inline bool contiguitas_mixes(struct zone *zone)
 {
 	return contiguitas_active() &&
@@ -148,7 +155,10 @@ static inline void contiguitas_stall_end(const struct alloc_context *ac)
 /* Placement. */
 extern bool contiguitas_gigantic_movable;
 
-/* For each node the first page of the band below the border and the first one after the band above. */
+/*
+ * For each node the first page of the band below the border and the first one after the band
+ * above.
+ */
 struct contiguitas_band {
 	unsigned long start, end;
 };
@@ -180,7 +190,10 @@ static inline bool contiguitas_is_retired_page(struct page *page)
 	       is_migrate_isolate_page(page);
 }
 
-/* Retired slabs that a request passes by in a node's list, with interrupts off, before it takes a new one: chosen. */
+/*
+ * Retired slabs that a request passes by in a node's list, with interrupts off, before it takes
+ * a new one: chosen.
+ */
 #define CONTIGUITAS_MOST_PASSED 64
 
 static inline bool contiguitas_passes_enough(struct page *page, unsigned int *passed)
@@ -225,7 +238,8 @@ static inline void contiguitas_stall_end(const struct alloc_context *ac) {}
 static inline bool contiguitas_comes_last(struct zone *zone, unsigned long pfn,
 					  unsigned int order) { return false; }
 static inline bool contiguitas_is_retired_page(struct page *page) { return false; }
-static inline bool contiguitas_passes_enough(struct page *page, unsigned int *passed) { return false; }
+static inline bool contiguitas_passes_enough(struct page *page,
+					     unsigned int *passed) { return false; }
 static inline gfp_t contiguitas_gigantic_gfp(gfp_t gfp) { return gfp; }
 
 #endif

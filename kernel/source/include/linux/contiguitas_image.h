@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Where the kernel's own image may lie. It is unmovable, and the page tables that map all memory lie right
- * above it, so address space randomization must not put it above the border. For the code that
- * decompresses the kernel, which knows no zones.
+ * Where the kernel's own image may lie. It is unmovable, and the page tables that map all
+ * memory lie right above it, so address space randomization must not put it above the border.
+ * For the code that decompresses the kernel, which knows no zones.
  */
 #ifndef _LINUX_CONTIGUITAS_IMAGE_H
 #define _LINUX_CONTIGUITAS_IMAGE_H
@@ -11,8 +11,9 @@
 #include <linux/types.h>
 
 /*
- * The image ends below this address: chosen, what lies below the first border of a small node. It leaves
- * some hundred places of 2 MiB. The virtual address has its own randomization, which stays as it is.
+ * The image ends below this address: chosen, what lies below the first border of a small node.
+ * It leaves some hundred places of 2 MiB. The virtual address has its own randomization, which
+ * stays as it is.
  */
 #define CONTIGUITAS_IMAGE_END 0x10000000ULL
 
@@ -31,7 +32,9 @@ static inline bool contiguitas_keeps_image_low(void)
 /* limit: the end of the memory that randomization may use. */
 static inline u64 contiguitas_image_limit(u64 limit)
 {
-	return limit > CONTIGUITAS_IMAGE_END && contiguitas_keeps_image_low() ? CONTIGUITAS_IMAGE_END : limit;
+	if (limit > CONTIGUITAS_IMAGE_END && contiguitas_keeps_image_low())
+		return CONTIGUITAS_IMAGE_END;
+	return limit;
 }
 
 #endif

@@ -21,7 +21,10 @@
 #define INITIAL_PER_1024 64
 /* Never less than this below the border: chosen, some four times what the kernel itself takes. */
 #define INITIAL_LEAST ((unsigned long)SZ_256M)
-/* Smaller nodes have no border, that of a crash kernel above all: chosen, the image takes much of them. */
+/*
+ * Smaller nodes have no border, that of a crash kernel above all: chosen, the image takes much
+ * of them.
+ */
 #define SMALLEST_NODE PFN_DOWN(SZ_512M)
 
 bool contiguitas_enabled __read_mostly = true;
@@ -39,9 +42,9 @@ static int __init contiguitas_parameter(char *text)
 early_param("contiguitas", contiguitas_parameter);
 
 /*
- * What is allocated before there are zones is never moved again: the direct map's page tables, the
- * page map, hash tables, the node's own descriptor. It shall lie far from the border, at the low end.
- * Called twice, since the nodes' setup returns to the high end.
+ * What is allocated before there are zones is never moved again: the direct map's page tables,
+ * the page map, hash tables, the node's own descriptor. It shall lie far from the border, at
+ * the low end. Called twice, since the nodes' setup returns to the high end.
  */
 void __init contiguitas_boot_memory(void)
 {
@@ -73,9 +76,9 @@ static phys_addr_t __init end_of_what_stays(phys_addr_t start, phys_addr_t stop)
 }
 
 /*
- * Where the last of what boot reserved ends in the lower half of a node: the kernel's image with page
- * tables above it, the memory of a crash kernel. None of it moves, so the border could not rise past it.
- * What is reserved in the upper half stops the border there.
+ * Where the last of what boot reserved ends in the lower half of a node: the kernel's image
+ * with page tables above it, the memory of a crash kernel. None of it moves, so the border
+ * could not rise past it. What is reserved in the upper half stops the border there.
  */
 static unsigned long __init reserved_end(int nid)
 {
@@ -224,13 +227,13 @@ bool __contiguitas_keeps_online(int nid)
 {
 	if (nid >= 0 && !contiguitas_nodes[nid])
 		return false;
-	pr_warn_ratelimited("contiguitas: memory is not onlined or offlined while the border moves\n");
+	pr_warn_ratelimited("contiguitas: memory is not onlined or offlined beside a border\n");
 	return true;
 }
 
 /*
- * An image is read into unmovable pages, for which there is no room below the border, and the threads
- * that would move it are frozen: the machine would not come back.
+ * An image is read into unmovable pages, for which there is no room below the border, and the
+ * threads that would move it are frozen: the machine would not come back.
  */
 static int refuse_hibernation(struct notifier_block *self, unsigned long action, void *data)
 {
@@ -277,12 +280,13 @@ static int __init contiguitas_init(void)
 			continue;
 		wake_up_process(node->thread);
 		pr_info("contiguitas: node %d: border at %#lx, %lu MiB below\n", nid,
-			contiguitas_border(node), contiguitas_size_below(node) >> (20 - PAGE_SHIFT));
+			contiguitas_border(node),
+			contiguitas_size_below(node) >> (20 - PAGE_SHIFT));
 	}
 	return error ?: contiguitas_sysfs_init();
 }
 /*
- * As early as the kernel has threads, marks, and /sys/kernel/mm: what comes after it, the initial file
- * system and drivers above all, may need more than the first border leaves.
+ * As early as the kernel has threads, marks, and /sys/kernel/mm: what comes after it, the
+ * initial file system and drivers above all, may need more than the first border leaves.
  */
 postcore_initcall_sync(contiguitas_init);

@@ -41,10 +41,11 @@ static bool is_confined(struct zone *zone)
 }
 
 /*
- * What a zone keeps from movable requests if the region keeps "target": its part by size, and never less
- * than it keeps for devices. ZONE_DMA keeps everything.
+ * What a zone keeps from movable requests if the region keeps "target": its part by size, and
+ * never less than it keeps for devices. ZONE_DMA keeps everything.
  */
-static unsigned long part(const struct contiguitas_node *node, struct zone *zone, unsigned long target)
+static unsigned long part(const struct contiguitas_node *node, struct zone *zone,
+			  unsigned long target)
 {
 	unsigned long part;
 
@@ -56,8 +57,8 @@ static unsigned long part(const struct contiguitas_node *node, struct zone *zone
 }
 
 /*
- * All of a zone is reserved: what it spans, for that is known while a hand-over is under way. While the
- * region below lends, its target is.
+ * All of a zone is reserved: what it spans, for that is known while a hand-over is under way.
+ * While the region below lends, its target is.
  */
 void contiguitas_bar(struct zone *zone)
 {
@@ -100,10 +101,10 @@ unsigned long contiguitas_lendable(const struct contiguitas_node *node, unsigned
 }
 
 /*
- * The kernel tries the zones of a node from the highest one down, so the zone beside the border, which is
- * small at first and soon full, would come first. Unmovable memory shall lie far from the border: here
- * ZONE_NORMAL comes after ZONE_DMA32. ZONE_DMA stays last, for what can use no other. Called before
- * the first allocation, and when memory is plugged.
+ * The kernel tries the zones of a node from the highest one down, so the zone beside the
+ * border, which is small at first and soon full, would come first. Unmovable memory shall lie
+ * far from the border: here ZONE_NORMAL comes after ZONE_DMA32. ZONE_DMA stays last, for what
+ * can use no other. Called before the first allocation, and when memory is plugged.
  */
 void contiguitas_order_zones(struct zoneref *zones, int count)
 {
@@ -112,7 +113,8 @@ void contiguitas_order_zones(struct zoneref *zones, int count)
 
 	for (at = 0; at + 1 < count; at++)
 		if (zonelist_zone_idx(&zones[at]) == ZONE_NORMAL &&
-		    zonelist_zone_idx(&zones[at + 1]) == ZONE_DMA32 && is_confined(zonelist_zone(&zones[at]))) {
+		    zonelist_zone_idx(&zones[at + 1]) == ZONE_DMA32 &&
+		    is_confined(zonelist_zone(&zones[at]))) {
 			swap(zones[at], zones[at + 1]);
 			return;
 		}
@@ -120,8 +122,9 @@ void contiguitas_order_zones(struct zoneref *zones, int count)
 }
 
 /*
- * What a zone keeps from requests that may use the one beside the border: as without a border, where that
- * zone has all memory that lies above here. Devices that reach only low addresses depend on it.
+ * What a zone keeps from requests that may use the one beside the border: as without a border,
+ * where that zone has all memory that lies above here. Devices that reach only low addresses
+ * depend on it.
  */
 static void keep_low_memory(struct zone *zone)
 {
@@ -161,9 +164,9 @@ static unsigned long kept(struct zone *zone, enum zone_type highest)
 }
 
 /*
- * The kernel subtracts the reserves of all zones from what programs may take (MemAvailable, limits
- * on dirty memory, those of each node too). What is confined is partly in use, and would be subtracted
- * twice: count what a kernel without a border would.
+ * The kernel subtracts the reserves of all zones from what programs may take (MemAvailable,
+ * limits on dirty memory, those of each node too). What is confined is partly in use, and would
+ * be subtracted twice: count what a kernel without a border would.
  */
 unsigned long contiguitas_total_reserve(unsigned long reserve)
 {
@@ -261,7 +264,10 @@ void contiguitas_set_band(struct contiguitas_node *node)
 	WRITE_ONCE(band->end, border + above / 1024 * READ_ONCE(share[CONTIGUITAS_MOVABLE]));
 }
 
-/* What the kernel would keep free without huge pages, in KiB, as calculate_min_free_kbytes() computes it. */
+/*
+ * What the kernel would keep free without huge pages, in KiB, as calculate_min_free_kbytes()
+ * computes it.
+ */
 static u64 usual_min_free_kbytes(u64 pages)
 {
 	u64 usual = int_sqrt64((pages << (PAGE_SHIFT - 10)) * 16);
@@ -274,13 +280,14 @@ static u64 usual_min_free_kbytes(u64 pages)
 /*
  * A zone's share of min_free_kbytes in pages, from which its marks follow.
  *
- * ZONE_MOVABLE has a share of all, which only sets the distance between its marks. The kernel relates
- * it to the lower zones, which are small here: kswapd would keep several times as much of it free as
- * without a border.
+ * ZONE_MOVABLE has a share of all, which only sets the distance between its marks. The kernel
+ * relates it to the lower zones, which are small here: kswapd would keep several times as much
+ * of it free as without a border.
  *
  * The lower zones have, together, what is kept for requests that cannot wait. The kernel raises
- * min_free_kbytes to help huge pages, up to 5 % of memory. Those lie above, and below the border all of
- * it would be missing: it is more than the first border leaves free on a node of 4 GiB.
+ * min_free_kbytes to help huge pages, up to 5 % of memory. Those lie above, and below the
+ * border all of it would be missing: it is more than the first border leaves free on a node of
+ * 4 GiB.
  */
 u64 contiguitas_share_of_min(struct zone *zone, u64 share)
 {
@@ -300,8 +307,8 @@ u64 contiguitas_share_of_min(struct zone *zone, u64 share)
 }
 
 /*
- * Marks and limits of the per-CPU lists follow the new sizes. Reserves do not: what lies above any zone
- * remains the same, and the zone below the border is barred while its span changes.
+ * Marks and limits of the per-CPU lists follow the new sizes. Reserves do not: what lies above
+ * any zone remains the same, and the zone below the border is barred while its span changes.
  */
 void contiguitas_after_resize(void)
 {

@@ -38,8 +38,8 @@ struct contiguitas_counts {
 	unsigned long grow_failures, shrink_failures, aborted_handovers;
 	unsigned long long move_ns, longest_handover_ns;
 	unsigned long retired, recalled, slab_drops, cache_drops;
-	atomic_long_t waits, waits_in_vain, wait_ns, pin_waits, oom_rescues, loans, compactions_skipped,
-		retries, retries_in_vain;
+	atomic_long_t waits, waits_in_vain, wait_ns, pin_waits, oom_rescues, loans,
+		compactions_skipped, retries, retries_in_vain;
 };
 
 /* The end of a pause and its length, in jiffies; no length if there is none. */
@@ -67,7 +67,10 @@ struct contiguitas_node {
 	unsigned long kicked_at;
 	/* The last round brought nothing, though the region below lacks memory. */
 	bool stuck;
-	/* Asks from where nobody can be woken; and the free pages below the border that call for it. */
+	/*
+	 * Asks from where nobody can be woken; and the free pages below the border that call
+	 * for it.
+	 */
 	struct irq_work ask;
 	unsigned long surplus;
 	/* It came: the thread has not retired it yet. */
@@ -145,7 +148,10 @@ void contiguitas_lend(struct contiguitas_node *node, unsigned long target);
 unsigned long contiguitas_lendable(const struct contiguitas_node *node, unsigned long target);
 /* The border of this node cannot move: its memory is managed as without the change. */
 void contiguitas_release(int nid);
-/* Whether the zone below the border is as small as it can be; and whether that many pages can leave it. */
+/*
+ * Whether the zone below the border is as small as it can be; and whether that many pages can
+ * leave it.
+ */
 bool contiguitas_is_lowest(const struct contiguitas_node *node);
 bool contiguitas_can_shrink(const struct contiguitas_node *node, unsigned long pages);
 

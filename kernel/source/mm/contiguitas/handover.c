@@ -79,8 +79,8 @@ static void give_back(unsigned long start, unsigned long end)
 }
 
 /*
- * Whether the thread of a node is taking pageblocks. What it allocates meanwhile is handed over and freed,
- * or receives a page that is migrated: "init_on_alloc" need not clear it.
+ * Whether the thread of a node is taking pageblocks. What it allocates meanwhile is handed over
+ * and freed, or receives a page that is migrated: "init_on_alloc" need not clear it.
  */
 bool __contiguitas_takes(void)
 {
@@ -207,7 +207,10 @@ static void count_pages(struct zone *from, struct zone *to, long pages)
 	atomic_long_sub(pages, &from->managed_pages);
 }
 
-/* The order in which a pageblock comes free. Only single pages with a hardware error stay off the lists. */
+/*
+ * The order in which a pageblock comes free. Only single pages with a hardware error stay off
+ * the lists.
+ */
 static unsigned int free_order(unsigned long start)
 {
 	unsigned long pfn;
@@ -279,7 +282,8 @@ static int hand_over(struct contiguitas_node *node, unsigned long start, unsigne
 	return error;
 }
 
-static int move(struct contiguitas_node *node, unsigned long start, unsigned int pageblocks, bool up)
+static int move(struct contiguitas_node *node, unsigned long start, unsigned int pageblocks,
+		bool up)
 {
 	unsigned long end = start + (unsigned long)pageblocks * pageblock_nr_pages;
 	struct zone *from = up ? node->movable : node->lower;

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Retired pageblocks: those below the border that are to change sides, but hold pages that do not
- * move.
+ * Retired pageblocks: those below the border that are to change sides, but hold pages that do
+ * not move.
  *
- * The buddy allocator prefers small free blocks wherever they lie, hence the pageblocks beside the
- * border that a burst left half empty are used again first, and never come free. A retired
- * pageblock is marked isolated: its free pages are on lists that no request takes from, nothing new
- * is placed there, and what is left in it is freed with time. If the region runs short, all of them
- * come back at once: no page has to be migrated for that.
+ * The buddy allocator prefers small free blocks wherever they lie, hence the pageblocks beside
+ * the border that a burst left half empty are used again first, and never come free. A retired
+ * pageblock is marked isolated: its free pages are on lists that no request takes from, nothing
+ * new is placed there, and what is left in it is freed with time. If the region runs short, all
+ * of them come back at once: no page has to be migrated for that.
  *
- * The retired pageblocks are those from "retired_from" up to the border. Called by the node's thread
- * alone.
+ * The retired pageblocks are those from "retired_from" up to the border. Called by the node's
+ * thread alone.
  */
 #include <linux/log2.h>
 #include <linux/migrate.h>
@@ -39,8 +39,8 @@ unsigned long contiguitas_retired_free(const struct contiguitas_node *node)
 }
 
 /*
- * In Linux 6.1 a free block may be larger than a pageblock: what is isolated with this one. Isolating its
- * second half alone would move nothing. Under the zone's lock.
+ * In Linux 6.1 a free block may be larger than a pageblock: what is isolated with this one.
+ * Isolating its second half alone would move nothing. Under the zone's lock.
  */
 static unsigned long first_of_block(struct zone *zone, unsigned long start)
 {
@@ -48,7 +48,8 @@ static unsigned long first_of_block(struct zone *zone, unsigned long start)
 	unsigned long head = start & ~(2 * pageblock_nr_pages - 1);
 	struct page *page = pfn_to_online_page(head);
 
-	if (page && page_zone(page) == zone && PageBuddy(page) && buddy_order(page) > pageblock_order)
+	if (page && page_zone(page) == zone && PageBuddy(page) &&
+	    buddy_order(page) > pageblock_order)
 		return head;
 #endif
 	return start;
@@ -64,7 +65,8 @@ static bool isolate_one(struct zone *zone, struct page *page)
 	int type = get_pageblock_migratetype(page);
 
 	set_pageblock_migratetype(page, MIGRATE_ISOLATE);
-	__mod_zone_freepage_state(zone, -move_freepages_block(zone, page, MIGRATE_ISOLATE, NULL), type);
+	__mod_zone_freepage_state(zone, -move_freepages_block(zone, page, MIGRATE_ISOLATE, NULL),
+				  type);
 #endif
 	zone->nr_isolate_pageblock++;
 	return true;
@@ -82,7 +84,10 @@ static bool may_retire(struct zone *zone, unsigned long start)
 	return type == MIGRATE_UNMOVABLE || type == MIGRATE_RECLAIMABLE || type == MIGRATE_MOVABLE;
 }
 
-/* Isolates a pageblock, and what shares a free block with it. How many; none if one may not be retired. */
+/*
+ * Isolates a pageblock, and what shares a free block with it. How many; none if one may not be
+ * retired.
+ */
 static unsigned int isolate(struct zone *zone, unsigned long start)
 {
 	unsigned long first, pfn, flags;
@@ -156,8 +161,8 @@ void contiguitas_retire_again(struct contiguitas_node *node, unsigned long from,
 }
 
 /*
- * As many as have the free pages that are needed are used again, the lowest first, by requests of this
- * type above all. How many.
+ * As many as have the free pages that are needed are used again, the lowest first, by requests
+ * of this type above all. How many.
  */
 unsigned int contiguitas_recall(struct contiguitas_node *node, unsigned long pages, int type)
 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * What happens when a region runs out, or has far too much: the thread is woken early; a request
- * that may wait does so for a bounded time; one for a huge page is tried again; room is made before long
- * pins; the OOM killer asks first.
+ * What happens when a region runs out, or has far too much: the thread is woken early; a
+ * request that may wait does so for a bounded time; one for a huge page is tried again; room is
+ * made before long pins; the OOM killer asks first.
  */
 #include <linux/kernel.h>
 #include <linux/ktime.h>
@@ -29,20 +29,25 @@
 /* The longest that kswapd is held back for a thread that was asked: chosen, two of its periods. */
 #define LONGEST_HOLD (HZ / 5)
 
-/* Whether the region below the border lacks what the other side has, and the thread can bring it. */
+/*
+ * Whether the region below the border lacks what the other side has, and the thread can bring
+ * it.
+ */
 static bool growth_will_do(const struct contiguitas_node *node)
 {
 	unsigned long long available[CONTIGUITAS_REGIONS];
 	struct contiguitas_marks marks;
 
-	if (READ_ONCE(node->stuck) || time_after(jiffies, READ_ONCE(node->kicked_at) + LONGEST_HOLD) ||
+	if (READ_ONCE(node->stuck) ||
+	    time_after(jiffies, READ_ONCE(node->kicked_at) + LONGEST_HOLD) ||
 	    contiguitas_size_below(node) + pageblock_nr_pages > READ_ONCE(node->ceiling))
 		return false;
 	contiguitas_marks(node, &marks);
 	contiguitas_available(node, available);
 	available[CONTIGUITAS_MOVABLE] += contiguitas_droppable(node->movable);
 	return available[CONTIGUITAS_UNMOVABLE] < marks.low[CONTIGUITAS_UNMOVABLE] &&
-	       available[CONTIGUITAS_MOVABLE] >= marks.low[CONTIGUITAS_MOVABLE] + pageblock_nr_pages;
+	       available[CONTIGUITAS_MOVABLE] >=
+		       marks.low[CONTIGUITAS_MOVABLE] + pageblock_nr_pages;
 }
 
 /*
@@ -79,10 +84,10 @@ void contiguitas_ask_later(struct irq_work *work)
 }
 
 /*
- * A pageblock came free. If that leaves far too much below the border, the thread looks at once, even if
- * it has just decided: it retires what a burst held while the burst still frees it. The last pages
- * freed are the first to be used again, and they lie beside the border. Under zone->lock, where nobody
- * can be woken.
+ * A pageblock came free. If that leaves far too much below the border, the thread looks at
+ * once, even if it has just decided: it retires what a burst held while the burst still frees
+ * it. The last pages freed are the first to be used again, and they lie beside the border.
+ * Under zone->lock, where nobody can be woken.
  */
 void __contiguitas_freed(struct zone *zone)
 {
@@ -105,8 +110,9 @@ bool contiguitas_has_room(const struct contiguitas_node *node, unsigned long pag
 }
 
 /*
- * Whether a request that asked has an answer. One move is enough for a few pages. Who needs room for
- * many waits until all of it is there: every further request would be served on top of this one.
+ * Whether a request that asked has an answer. One move is enough for a few pages. Who needs
+ * room for many waits until all of it is there: every further request would be served on top of
+ * this one.
  */
 static bool is_answered(struct contiguitas_node *node, int moves, int rounds, unsigned long room)
 {
@@ -176,14 +182,15 @@ bool __contiguitas_wait(const struct alloc_context *ac, unsigned int order, unsi
 }
 
 /*
- * A movable request of a high order that may be tried again (as for hugetlb pages) is about to fail.
- * The kernel tries again while some zone would have a free block of that order if all that can be
- * reclaimed were. The zones below the border are barred, so as soon as the movable region has no
- * such block, the first failure of compaction would be the last. There every pageblock can become
- * one: what counts is whether reclaim leaves compaction the pages that it needs. Compaction then
- * looks at all of the zone, wherever it stopped before, and however long it was to pause, and at each
- * page for a free one (contiguitas_scans_all()). Once at least: kcompactd may have made a block now and
- * then, for which the kernel used up all tries while compaction paused.
+ * A movable request of a high order that may be tried again (as for hugetlb pages) is about to
+ * fail. The kernel tries again while some zone would have a free block of that order if all
+ * that can be reclaimed were. The zones below the border are barred, so as soon as the movable
+ * region has no such block, the first failure of compaction would be the last. There every
+ * pageblock can become one: what counts is whether reclaim leaves compaction the pages that it
+ * needs. Compaction then looks at all of the zone, wherever it stopped before, and however long
+ * it was to pause, and at each page for a free one (contiguitas_scans_all()). Once at least:
+ * kcompactd may have made a block now and then, for which the kernel used up all tries while
+ * compaction paused.
  */
 bool __contiguitas_retry(const struct alloc_context *ac, unsigned int order, int tries,
 			 enum compact_priority *priority)

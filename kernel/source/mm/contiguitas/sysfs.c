@@ -24,7 +24,8 @@ static struct contiguitas_node *node_of(struct kobject *kobject)
 
 /* What a node's file shows: a function of the node that prints. */
 #define NODE_FILE(name, expression...) \
-static ssize_t name##_show(struct kobject *kobject, struct kobj_attribute *attribute, char *buffer) \
+static ssize_t name##_show(struct kobject *kobject, struct kobj_attribute *attribute, \
+			   char *buffer) \
 { \
 	struct contiguitas_node *node = node_of(kobject); \
 	struct contiguitas_marks marks; \
@@ -109,8 +110,9 @@ NODE_LIMIT(ceiling_kb, ceiling);
 static struct attribute *node_attributes[] = {
 	&border_pfn_attribute.attr, &unmovable_kb_attribute.attr, &movable_kb_attribute.attr,
 	&unmovable_available_kb_attribute.attr, &movable_available_kb_attribute.attr,
-	&retired_kb_attribute.attr, &unmovable_low_kb_attribute.attr, &unmovable_target_kb_attribute.attr,
-	&unmovable_high_kb_attribute.attr, &movable_low_kb_attribute.attr,
+	&retired_kb_attribute.attr, &unmovable_low_kb_attribute.attr,
+	&unmovable_target_kb_attribute.attr, &unmovable_high_kb_attribute.attr,
+	&movable_low_kb_attribute.attr,
 	&unmovable_pressure_attribute.attr, &movable_pressure_attribute.attr,
 	&counters_attribute.attr, &floor_kb_attribute.attr, &ceiling_kb_attribute.attr, NULL,
 };
@@ -137,7 +139,8 @@ static ssize_t store_number(unsigned int *place, unsigned int least, unsigned in
 }
 
 #define TUNABLE(name, place, least, most) \
-static ssize_t name##_show(struct kobject *kobject, struct kobj_attribute *attribute, char *buffer) \
+static ssize_t name##_show(struct kobject *kobject, struct kobj_attribute *attribute, \
+			   char *buffer) \
 { \
 	return sysfs_emit(buffer, "%u\n", contiguitas_tunables.place); \
 } \
@@ -160,7 +163,8 @@ TUNABLE(oscillate_pageblocks, oscillate, 0, 64);
 
 /* The resizer's own parameters: each node has a copy, all the same. */
 #define TUNING(name, place, least, most) \
-static ssize_t name##_show(struct kobject *kobject, struct kobj_attribute *attribute, char *buffer) \
+static ssize_t name##_show(struct kobject *kobject, struct kobj_attribute *attribute, \
+			   char *buffer) \
 { \
 	int nid; \
 \
@@ -217,7 +221,8 @@ static struct attribute *root_attributes[] = {
 	&threshold_unmovable_attribute.attr, &threshold_movable_attribute.attr,
 	&weight_unmovable_attribute.attr, &weight_movable_attribute.attr,
 	&largest_step_attribute.attr, &hold_attribute.attr,
-	&drop_caches_attribute.attr, &oscillate_pageblocks_attribute.attr, &gigantic_movable_attribute.attr, NULL,
+	&drop_caches_attribute.attr, &oscillate_pageblocks_attribute.attr,
+	&gigantic_movable_attribute.attr, NULL,
 };
 static const struct attribute_group root_group = { .attrs = root_attributes };
 

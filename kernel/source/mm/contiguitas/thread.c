@@ -41,7 +41,8 @@ struct contiguitas_tunables contiguitas_tunables = {
 };
 
 /* What the node is like. Returns how many of the pages available below are retired. */
-static unsigned long observe(struct contiguitas_node *node, struct contiguitas_view *view, u64 period)
+static unsigned long observe(struct contiguitas_node *node, struct contiguitas_view *view,
+			     u64 period)
 {
 	unsigned long retired = contiguitas_retired_free(node);
 	struct contiguitas_marks marks;
@@ -144,8 +145,8 @@ static void drop_caches(const struct contiguitas_node *node)
 }
 
 /*
- * What is free below the border beyond the region's target is retired, from the border down. How many
- * pageblocks.
+ * What is free below the border beyond the region's target is retired, from the border down.
+ * How many pageblocks.
  */
 static unsigned int retire_surplus(struct contiguitas_node *node)
 {
@@ -178,8 +179,8 @@ static void drop_slabs(struct contiguitas_node *node)
 }
 
 /*
- * Retires what is free beyond the target. Each CPU puts new objects into the slabs that it has: away from
- * those of a burst. What is lent cannot be retired.
+ * Retires what is free beyond the target. Each CPU puts new objects into the slabs that it has:
+ * away from those of a burst. What is lent cannot be retired.
  */
 static void retire(struct contiguitas_node *node)
 {
@@ -201,7 +202,10 @@ static unsigned int recall(struct contiguitas_node *node, unsigned long long bey
 		done = contiguitas_recall(node, beyond - available[CONTIGUITAS_UNMOVABLE],
 					  MIGRATE_UNMOVABLE);
 	if (done) {
-		/* For who waits it is as if the border had moved, and for the hold against turning. */
+		/*
+		 * For who waits it is as if the border had moved, and for the hold against
+		 * turning.
+		 */
 		contiguitas_answer(node);
 		contiguitas_moved(&node->resizer, CONTIGUITAS_GROW);
 	}
@@ -286,11 +290,11 @@ static unsigned int serve(struct contiguitas_node *node, unsigned long wanted)
 }
 
 /*
- * A page that stays beside the border keeps all free memory below it, and so does the lowest place that
- * the border can have. Rather than let users wait for reclaim, or kill one, the region lends what it has
- * beyond its target: movable requests may use it where it lies. It is theirs until they free it; a
- * hand-over migrates it to another place below. Unmovable requests avoid what was retired for as long as
- * they have other pageblocks. How many pages users get.
+ * A page that stays beside the border keeps all free memory below it, and so does the lowest
+ * place that the border can have. Rather than let users wait for reclaim, or kill one, the
+ * region lends what it has beyond its target: movable requests may use it where it lies. It is
+ * theirs until they free it; a hand-over migrates it to another place below. Unmovable requests
+ * avoid what was retired for as long as they have other pageblocks. How many pages users get.
  */
 static unsigned long lend(struct contiguitas_node *node)
 {
@@ -320,8 +324,9 @@ static bool users_press(const struct contiguitas_node *node, const struct contig
 }
 
 /*
- * No more is lent as soon as the region below lacks memory itself, or the one above has its own target
- * again and its users do not wait. What the border cannot reach is lent as long as it is not needed.
+ * No more is lent as soon as the region below lacks memory itself, or the one above has its own
+ * target again and its users do not wait. What the border cannot reach is lent as long as it is
+ * not needed.
  */
 static void end_loan(struct contiguitas_node *node, const struct contiguitas_view *view)
 {
@@ -338,8 +343,8 @@ static void end_loan(struct contiguitas_node *node, const struct contiguitas_vie
 }
 
 /*
- * A task is about to be killed. Growth first, for reclaim can help the other side. The killer is told what
- * was given, and only that: if it cannot help, the task has to be killed.
+ * A task is about to be killed. Growth first, for reclaim can help the other side. The killer
+ * is told what was given, and only that: if it cannot help, the task has to be killed.
  */
 static unsigned int rescue(struct contiguitas_node *node)
 {
@@ -460,8 +465,9 @@ static int contiguitas_thread(void *data)
 
 	set_freezable();
 	/*
-	 * Moves drain all CPUs by work queues. The workers that these start when first used stay for
-	 * minutes: now their stacks lie far from the border, in a burst they would lie beside it.
+	 * Moves drain all CPUs by work queues. The workers that these start when first used
+	 * stay for minutes: now their stacks lie far from the border, in a burst they would lie
+	 * beside it.
 	 */
 	lru_add_drain_all();
 	contiguitas_drop_empty_slabs();
@@ -469,9 +475,9 @@ static int contiguitas_thread(void *data)
 		unsigned long pause = is_restless(node) ? PERIOD : IDLE_PERIOD;
 
 		/*
-		 * Who waits is served at once, and what a burst frees is retired at once. Reclaim may
-		 * wake the thread thousands of times a second; more than one decision in a period would
-		 * mean nothing.
+		 * Who waits is served at once, and what a burst frees is retired at once.
+		 * Reclaim may wake the thread thousands of times a second; more than one
+		 * decision in a period would mean nothing.
 		 */
 		wait_event_freezable_timeout(node->wake, READ_ONCE(node->kicked) ||
 					     is_asked(node) || kthread_should_stop(), pause);

@@ -75,7 +75,10 @@ TRACE_EVENT(contiguitas_move,
 		  __entry->took)
 );
 
-/* The retired pageblocks are now those from "from" up to the border; none if "from" is not below it. */
+/*
+ * The retired pageblocks are now those from "from" up to the border; none if "from" is not
+ * below it.
+ */
 TRACE_EVENT(contiguitas_retire,
 	TP_PROTO(int nid, unsigned long from, unsigned long border),
 	TP_ARGS(nid, from, border),

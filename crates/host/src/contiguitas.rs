@@ -21,7 +21,7 @@ const PRESSURES: [&str; 2] = ["proc/pressure/memory_unmovable", "proc/pressure/m
 const PAGE_BYTES: u64 = 4096;
 
 /// Counters of a node with their meanings, in the kernel's order.
-pub const COUNTERS: [(&str, &str); 21] = [
+pub const COUNTERS: [(&str, &str); 22] = [
     ("wake_ups", "times the resizer's thread woke"),
     ("pageblocks_grown", "pageblocks that the unmovable region took"),
     ("pageblocks_shrunk", "pageblocks that the unmovable region gave"),
@@ -30,6 +30,7 @@ pub const COUNTERS: [(&str, &str); 21] = [
     ("aborted_handovers", "hand-overs that were undone because a page was in use"),
     ("pageblocks_retired", "pageblocks retired, to leave the unmovable region"),
     ("pageblocks_recalled", "retired pageblocks that came back into use"),
+    ("slab_drops", "times empty slabs were dropped so that the region could shrink"),
     ("cache_drops", "times all shrinkers ran so that the region could shrink"),
     ("turns_refused", "moves refused because the border had just moved the other way"),
     ("move_us", "microseconds of moves"),
@@ -38,8 +39,8 @@ pub const COUNTERS: [(&str, &str); 21] = [
     ("waits_in_vain", "waiting requests for which the border did not move"),
     ("wait_us", "microseconds of these waits"),
     ("pin_waits", "long-term pins that waited for the border"),
-    ("oom_rescues", "times the border moved instead of an OOM kill"),
-    ("loans", "times the unmovable region lent memory instead of an OOM kill"),
+    ("oom_rescues", "times a region gave memory instead of an OOM kill"),
+    ("loans", "times the unmovable region began to lend memory to users"),
     ("compactions_skipped", "compactions skipped for a hand-over"),
     ("retries", "times a request for a huge page was tried again instead of failing"),
     ("retries_in_vain", "requests for huge pages that failed after all tries beside enough memory"),

@@ -12,12 +12,13 @@ const US: f64 = 1e-6;
 /// A counter: the end of its metric's name, and its name in the kernel.
 type Counter = (&'static str, &'static str);
 
-const COUNTERS: [Counter; 14] = [
+const COUNTERS: [Counter; 15] = [
     ("wake_ups", "wake_ups"),
     ("refused_turns", "turns_refused"),
     ("aborted_handovers", "aborted_handovers"),
     ("retired_pageblocks", "pageblocks_retired"),
     ("recalled_pageblocks", "pageblocks_recalled"),
+    ("slab_drops", "slab_drops"),
     ("cache_drops", "cache_drops"),
     ("waits", "waits"),
     ("vain_waits", "waits_in_vain"),

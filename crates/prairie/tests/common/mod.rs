@@ -59,7 +59,7 @@ pub fn write_regions(folder: &Path, moved: u64) {
     let (below, above) = (131_072 + 2048 * moved, 262_144 - 2048 * moved);
     let counters = "wake_ups 12\npageblocks_grown GROWN\npageblocks_shrunk 3\ngrow_failures 1\n\
                     shrink_failures 2\naborted_handovers 1\npageblocks_retired 6\n\
-                    pageblocks_recalled 4\ncache_drops 1\nturns_refused 5\nmove_us 250000\n\
+                    pageblocks_recalled 4\nslab_drops 2\ncache_drops 1\nturns_refused 5\nmove_us 250000\n\
                     longest_handover_us 31000\nwaits 9\nwaits_in_vain 2\nwait_us 500000\n\
                     pin_waits 1\noom_rescues 1\nloans 1\ncompactions_skipped 8\n\
                     retries 20\nretries_in_vain 1\n";

@@ -319,7 +319,11 @@ repins() {
     check "status of the load" $? -eq 0
     check "result of the first pin" "$(value first_result)" -eq 0
     check "result of the second one" "$(value second_result)" -eq 0
-    check "result of pinning a ring" "$(value ring_result)" -eq 0
+    # Linux 6.1 maps a ring in a way that nobody can pin.
+    case $(uname -r) in
+    6.1.*) ;;
+    *) check "result of pinning a ring" "$(value ring_result)" -eq 0 ;;
+    esac
 }
 
 # Gigantic pages lie above the border.

@@ -116,9 +116,8 @@ alert-test: build ## Fire the shipped alerts in a real Prometheus
 # draws new ones.
 test: export PROPTEST_RNG_SEED := $(shell printf %d "0x$$(git rev-parse --short=12 HEAD 2>/dev/null || echo 1)")
 test: export PRAIRIE_SKIPS := $(abspath $(TARGET))/skips.txt
-test: export PRAIRIE_PARTS := $(abspath $(TARGET))/parts
 test: ## Run every check and every test; stop at the first that fails, and list those skipped
-	@rm -rf $(PRAIRIE_PARTS) && mkdir -p $(PRAIRIE_PARTS) && : >$(PRAIRIE_SKIPS)
+	@rm -rf $(TARGET)/parts && mkdir -p $(TARGET) && : >$(PRAIRIE_SKIPS)
 	@scripts/need cargo cc rustfmt clippy aarch64 chromium qemu promtool prometheus tmux
 	@echo "== format"
 	@$(CARGO) fmt --all --check

@@ -42,7 +42,7 @@ huge_pages() {
 }
 
 cat /proc/vmstat >"$OUT/vmstat.before"
-/in/bin/prairie record --output "$OUT/trace.parquet" --for "${hours}h" >"$OUT/record" 2>&1 &
+/in/bin/prairie record --pins --output "$OUT/trace.parquet" --for "${hours}h" >"$OUT/record" 2>&1 &
 recorder=$!
 sleep 5
 start=$(seconds)
@@ -52,6 +52,8 @@ while [ $cycle -lt $((hours * 3600 / cycle_seconds)) ]; do
     /in/bin/kernel_load pipes 120 10 12 1200 >/dev/null &
     /in/bin/kernel_load pipes 200 20 0 30 >/dev/null &
     short=$!
+    /in/bin/kernel_load pins 4 1200 >/dev/null &
+    /in/bin/kernel_load pins 16 30 >/dev/null &
     write_and_read &
     processes &
     files /small/$cycle 8000 &

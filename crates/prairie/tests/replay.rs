@@ -132,11 +132,14 @@ fn what_cannot_be_replayed() {
     let failed = "x-1 [000] 1.5: mm_page_alloc: page=(nil) pfn=-1 order=9 migratetype=1 \
                   gfp_flags=GFP_TRANSHUGE\n";
     fs::write(directory.join("frameless"), failed).unwrap();
+    let freed = "x-1 [000] 1.5: mm_page_free: page=(nil) pfn=-1 order=0\n";
+    fs::write(directory.join("beyond"), freed).unwrap();
     for (arguments, why) in [
         (&["missing"][..], "cannot read missing: No such file or directory\n"),
         (&["prose"], "no event of the page allocator"),
         (&["empty"], "empty"),
         (&["frameless"], "frameless: no frame numbers in the trace, expected --memory SIZE\n"),
+        (&["beyond"], "beyond: the last frame in the trace is 0x"),
         (&["."], "cannot read ."),
         (&[&recording, "--out", "no/such/a.parquet"], "no/such"),
         (&[&recording, "--html", "no/such/a.html"], "no/such"),

@@ -45,6 +45,8 @@ cat /proc/vmstat >"$OUT/vmstat.before"
 /in/bin/prairie record --pins --output "$OUT/trace.parquet" --for "${hours}h" >"$OUT/record" 2>&1 &
 recorder=$!
 sleep 5
+# A recorder that refuses does so at once; the work would take the host half an hour.
+kill -0 $recorder || { cat "$OUT/record"; exit 1; }
 start=$(seconds)
 cycle=0
 while [ $cycle -lt $((hours * 3600 / cycle_seconds)) ]; do

@@ -146,6 +146,28 @@ fn full() -> Replay<Buddy> {
 }
 
 #[test]
+fn what_is_pinned_is_not_reclaimed() {
+    let mut replay = buddy();
+    for pfn in 0..FRAMES {
+        replay.apply(&alloc(pfn, 0, READ_AHEAD));
+    }
+    let pin = |pfn| EventKind::Pin { pfn: Pfn(pfn), order: Order::BASE };
+    let unpin = |pfn| EventKind::Unpin { pfn: Pfn(pfn), order: Order::BASE };
+    replay.apply(&event(PROGRAM, pin(1)));
+    for pfn in 64..68 {
+        replay.apply(&free(KSWAPD, pfn, 0));
+    }
+    // The request reclaims what the record has, and of the page cache all but the pinned page.
+    replay.apply(&alloc(64, 2, KERNEL));
+    replay.validate();
+    assert_eq!(replay.counts().reclaimed_by_requests, 32);
+    let lies = |replay: &Replay<Buddy>, pfn| replay.table().block_containing(pfn).is_some();
+    assert_eq!([0, 1, 2].map(|pfn| lies(&replay, pfn)), [false, true, false]);
+    replay.apply(&event(PROGRAM, unpin(1)));
+    replay.validate();
+}
+
+#[test]
 fn a_request_reclaims_the_oldest_first() {
     let mut replay = full();
     let before = *replay.counts();
@@ -204,12 +226,14 @@ fn any_event() -> impl Strategy<Value = Event> {
     let order = prop_oneof![6 => Just(0u8), 3 => 1..4u8, 2 => 4..=9u8];
     let gfp = prop::sample::select(&[KERNEL, ATOMIC, READ_AHEAD, ANONYMOUS]);
     let pid = prop::sample::select(&[KSWAPD, PROGRAM]);
-    (0..FRAMES, order, gfp, pid, 0..10u8).prop_map(|(pfn, order, gfp, pid, kind)| {
+    (0..FRAMES, order, gfp, pid, 0..12u8).prop_map(|(pfn, order, gfp, pid, kind)| {
         let pfn = pfn & !((1 << order) - 1);
         match kind {
             0..=4 => alloc(pfn, order, gfp),
             5..=7 => free(pid, pfn, order),
             8 => event(pid, EventKind::FreeBatched { pfn: Pfn(pfn) }),
+            9 => event(pid, EventKind::Pin { pfn: Pfn(pfn), order: Order::BASE }),
+            10 => event(pid, EventKind::Unpin { pfn: Pfn(pfn), order: Order::BASE }),
             _ => stall(pid, [StallPoint::ReclaimBegin, StallPoint::ReclaimEnd][pfn as usize % 2]),
         }
     })

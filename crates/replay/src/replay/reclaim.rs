@@ -35,7 +35,7 @@ const MAX_RETRIES: u32 = 16;
 /// Requests above this order fail after the first time (`PAGE_ALLOC_COSTLY_ORDER`).
 const COSTLY: u8 = 3;
 
-/// Blocks in zones that do not help that are skipped at a time (`SWAP_CLUSTER_MAX_SKIPPED`).
+/// Blocks that do not help, or are pinned, that are skipped at a time (`SWAP_CLUSTER_MAX_SKIPPED`).
 const MAX_SKIPPED: u64 = 32 << 10;
 
 /// What can be reclaimed, and which tasks of the record reclaim.
@@ -318,7 +318,8 @@ impl<P: Placement> Replay<P> {
             let helps = zone.is_some_and(|zone| {
                 zone.kind <= target.highest_zone && target.node.is_none_or(|node| node == zone.node)
             });
-            if helps {
+            // The kernel keeps what may be pinned (`folio_maybe_dma_pinned`).
+            if helps && self.pins.containing(owner).is_none() {
                 freed += self.reclaim_block(owner, cpu);
             } else {
                 // As isolation does: skipped pages become the youngest.

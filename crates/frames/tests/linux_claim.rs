@@ -6,11 +6,12 @@ mod machine;
 use machine::{BARE, Machine, movable_single, order, zone};
 use prairie_frames::MigrateType::{Movable, Unmovable};
 use prairie_frames::compaction::Compactable;
+use prairie_frames::layout::{Watermarks, ZoneSpan};
 use prairie_frames::placement::linux::Config;
 use prairie_frames::placement::stepwise::Stepwise;
 use prairie_frames::placement::zonelist::Depth;
 use prairie_frames::placement::{Placement, Request, gfp};
-use prairie_frames::{Frame, Order, ZoneKind};
+use prairie_frames::{Frame, Layout, Order, ZoneKind};
 
 const HYGIENE: Config = Config { hygiene: true, ..BARE };
 
@@ -60,6 +61,52 @@ fn drains_follow_the_pageblock() {
     machine.linux.mark_pageblock(1, Unmovable);
     machine.linux.drain_all(&mut machine.table);
     assert_eq!(machine.list(0, Unmovable), [512]);
+}
+
+/// 255 free frames, in blocks of orders 0 to 7, cannot be claimed. The first frame of a refill is looked
+/// for among the unmovable and tries to claim with each of the eight orders, which raises the watermarks
+/// each time; the other three frames are stolen at once.
+#[test]
+fn a_refill_that_steals_does_not_try_to_claim_again() {
+    let config = Config { per_cpu_lists: true, ..HYGIENE };
+    let zones = vec![ZoneSpan {
+        watermarks: Watermarks { min: 0, low: 0, high: 2048 },
+        ..zone(ZoneKind::Normal, 0, 2048)
+    }];
+    let mut machine = Machine::with_zones(zones, config, &[]);
+    machine.set_pageset(1, 0);
+    machine.fill(0..2048, Movable);
+    machine.free_to_buddy(769..1024);
+    machine.set_pageset(4, 64);
+    let before = machine.counter("watermark_boost");
+    assert_eq!(machine.allocate(0, Unmovable), 769);
+    assert_eq!(machine.linux.cached_frames(), 3);
+    assert_eq!(machine.counter("steal_single"), 4);
+    assert_eq!(machine.counter("watermark_boost") - before, 8);
+}
+
+/// A machine whose first zone ends amid a pageblock, where the next begins: the upper half of that
+/// pageblock is free, all else movable and in use.
+fn cut_pageblock(config: Config) -> Machine {
+    let zones = vec![zone(ZoneKind::Dma32, 0, 768), zone(ZoneKind::Normal, 768, 1280)];
+    let mut machine = Machine::of_layout(Layout::new(zones).unwrap(), config, &[], order(8));
+    machine.fill(768..2048, Movable);
+    machine.fill(512..768, Movable);
+    machine.fill(0..512, Movable);
+    machine.free_all(768..1024);
+    machine
+}
+
+/// 6.1 begins at the first frame of the zone.
+#[test]
+fn since_6_10_a_pageblock_cut_by_the_zones_start_is_not_claimed() {
+    let allocated = |config| {
+        let mut machine = cut_pageblock(config);
+        let frame = machine.allocate(0, Unmovable);
+        (frame, machine.type_of(frame), machine.counter("steal_claim"))
+    };
+    assert_eq!(allocated(BARE), (768, Unmovable, 1));
+    assert_eq!(allocated(HYGIENE), (768, Movable, 0));
 }
 
 #[test]

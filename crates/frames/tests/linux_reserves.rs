@@ -144,6 +144,22 @@ fn since_6_8_the_reserve_is_a_hundredth_in_whole_pageblocks() {
     assert_eq!([99, 100, 150].map(|pageblocks| reserved(8, pageblocks)), [0, 1, 2]);
 }
 
+/// A block of order 10 is two pageblocks. 6.9 counts one and leaves the other to all.
+#[test]
+fn since_6_10_a_larger_block_joins_the_reserve_whole() {
+    let types = |minor| {
+        let zones = vec![with_marks(ZoneKind::Normal, 0, 512 * 200, 0, 512 * 200)];
+        let mut machine = Machine::with_zones(zones, bare(minor), &[]);
+        let frame = machine.atomic(10).unwrap();
+        let types = [0, 512].map(|at| machine.type_of(frame + at));
+        // A hundredth, 1,024 frames, is reserved now, or half of it.
+        machine.atomic(10).unwrap();
+        (types, machine.counter("highatomic_reserve"))
+    };
+    assert_eq!(types(9), ([HighAtomic, Unmovable], 2));
+    assert_eq!(types(10), ([HighAtomic, HighAtomic], 1));
+}
+
 /// Free frames of the reserve are out of reach in both releases. 6.11 subtracts its used frames
 /// as well, although they are not free.
 #[test]

@@ -247,7 +247,7 @@ impl Linux {
                 let taken = zone.take(&mut context, request, migrate_type, flags, depth);
                 if let Some(frame) = taken {
                     if flags.has(AllocFlags::HIGHATOMIC) && !context.config.buddy_reserve {
-                        zone.reserve_highatomic(&mut context, frame);
+                        zone.reserve_highatomic(&mut context, frame, request.order);
                     }
                     return Some(frame);
                 }

@@ -49,16 +49,25 @@ impl Machine {
 
     /// Zones of whole pageblocks, all free, of which the first have the types given.
     pub fn with_zones(zones: Vec<ZoneSpan>, config: Config, types: &[MigrateType]) -> Machine {
-        let layout = Layout::new(zones).unwrap();
+        Machine::of_layout(Layout::new(zones).unwrap(), config, types, Order::HUGE)
+    }
+
+    /// Zones of blocks of this order, all free. The first pageblocks have the types given.
+    pub fn of_layout(
+        layout: Layout,
+        config: Config,
+        types: &[MigrateType],
+        order: Order,
+    ) -> Machine {
         let mut table = FrameTable::new(&layout);
         let mut linux = Linux::new(&layout, config);
         for (block, &migrate_type) in types.iter().enumerate() {
             linux.mark_pageblock(block, migrate_type);
         }
         for zone in layout.zones() {
-            for start in (zone.start.0..zone.end.0).step_by(512) {
-                table.add_memory(Frame(start), Order::HUGE);
-                linux.seed(&mut table, Frame(start), Order::HUGE);
+            for start in (zone.start.0..zone.end.0).step_by(order.frames() as usize) {
+                table.add_memory(Frame(start), order);
+                linux.seed(&mut table, Frame(start), order);
             }
         }
         linux.start(&mut table);

@@ -12,6 +12,17 @@ use super::zone::LinuxZone;
 use crate::layout::Frame;
 use crate::{MigrateType, Order};
 
+/// Where a refill took its last block (`enum rmqueue_mode`). The zone stays locked until the refill
+/// ends, so what could not be claimed for one block cannot be claimed for the next.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Found {
+    /// On the lists of its own type, or a pageblock was claimed for it.
+    #[default]
+    Own,
+    /// On the lists of another type.
+    Foreign,
+}
+
 impl LinuxZone {
     /// A block from foreign lists (`__rmqueue`), and the type whose list it came from in the end.
     #[cold]
@@ -21,14 +32,19 @@ impl LinuxZone {
         order: Order,
         migrate_type: MigrateType,
         flags: AllocFlags,
+        found: &mut Found,
     ) -> Option<(Frame, MigrateType)> {
-        if let Some(frame) = self.claim_block(context, order, migrate_type, flags) {
+        if *found == Found::Own
+            && let Some(frame) = self.claim_block(context, order, migrate_type, flags)
+        {
             return Some((frame, migrate_type));
         }
-        match flags.has(AllocFlags::NOFRAGMENT) {
-            true => None,
-            false => self.steal_block(context, order, migrate_type),
+        if flags.has(AllocFlags::NOFRAGMENT) {
+            return None;
         }
+        let stolen = self.steal_block(context, order, migrate_type)?;
+        *found = Found::Foreign;
+        Some(stolen)
     }
 
     /// Claims the pageblock of the largest foreign block for which that is allowed
@@ -81,7 +97,7 @@ impl LinuxZone {
             return self.area.take_smallest(context.table, order, migrate_type.index());
         }
         self.boost_watermark(context, flags);
-        let free = self.listed_in_block(context.table, frame)?;
+        let free = self.listed_in_block(context, frame)?;
         let movable = u64::from(context.table.block(frame).movable);
         let old = context.blocks.get(frame);
         if !is_claimable(migrate_type, old, free, movable) && context.config.grouping

@@ -47,11 +47,14 @@ impl Compactable for Linux {
 }
 
 impl Linux {
-    /// Gives a pageblock another type; with free-list hygiene what is free in it goes along.
+    /// Gives a pageblock another type; with free-list hygiene what is free in it goes along, unless
+    /// the zone's borders forbid it.
     fn retype(&mut self, table: &mut FrameTable, zone: usize, frame: Frame, to: MigrateType) {
         if self.config.hygiene && self.blocks.get(frame) != to {
             let (zone, mut context) = self.at(table, zone);
-            zone.move_free_blocks(&mut context, frame, to);
+            if zone.move_free_blocks(&mut context, frame, to).is_none() {
+                return;
+            }
         }
         self.blocks.set(frame, to);
     }

@@ -1,8 +1,9 @@
 //! Taking memory of a foreign type when one's own lists are empty.
 
-use super::Context;
+use super::claim::Found;
 use super::flags::AllocFlags;
 use super::zone::LinuxZone;
+use super::{Config, Context};
 use crate::free_area::End;
 use crate::layout::Frame;
 use crate::table::{FrameTable, State};
@@ -35,13 +36,15 @@ pub struct Fallback {
 
 impl LinuxZone {
     /// Takes a block for `migrate_type`, from foreign lists if need be (`__rmqueue`). Also returns
-    /// the type whose list it came from in the end.
+    /// the type whose list it came from in the end. `found` is where the same refill took its last
+    /// block.
     pub(super) fn take_typed(
         &mut self,
         context: &mut Context<'_>,
         order: Order,
         migrate_type: MigrateType,
         flags: AllocFlags,
+        found: &mut Found,
     ) -> Option<(Frame, MigrateType)> {
         const CMA: MigrateType = MigrateType::Cma;
         if flags.has(AllocFlags::CMA)
@@ -63,7 +66,7 @@ impl LinuxZone {
                 return Some((frame, CMA));
             }
             if context.config.hygiene {
-                return self.claim_or_steal(context, order, migrate_type, flags);
+                return self.claim_or_steal(context, order, migrate_type, flags, found);
             }
             if !self.fall_back(context, order, migrate_type, flags) {
                 return None;
@@ -169,10 +172,7 @@ impl LinuxZone {
         old: MigrateType,
     ) -> bool {
         let movable = u64::from(context.table.block(frame).movable);
-        let free = self.move_free_blocks(context, frame, migrate_type);
-        if free == 0 {
-            return false;
-        }
+        let Some(free) = self.move_free_blocks(context, frame, migrate_type) else { return false };
         context.counts.block_steals += 1;
         if is_claimable(migrate_type, old, free, movable) || !context.config.grouping {
             context.blocks.set(frame, migrate_type);
@@ -182,15 +182,15 @@ impl LinuxZone {
     }
 
     /// Moves all free blocks of the pageblock of `frame` to the tails of the lists of
-    /// `migrate_type`, in ascending order (`move_freepages_block`). Returns how many frames moved:
-    /// none if the pageblock reaches beyond the zone's end.
+    /// `migrate_type`, in ascending order (`move_freepages_block`). Returns how many frames moved;
+    /// `None` if the zone's borders forbid it.
     pub(super) fn move_free_blocks(
         &mut self,
         context: &mut Context<'_>,
         frame: Frame,
         migrate_type: MigrateType,
-    ) -> u64 {
-        let Some(mut at) = self.start_of_pageblock(frame) else { return 0 };
+    ) -> Option<u64> {
+        let mut at = self.start_of_pageblock(context.config, frame)?;
         let end = frame.align_down(Order::HUGE).offset(Order::HUGE.frames());
         let mut moved = 0;
         while at < end {
@@ -199,13 +199,13 @@ impl LinuxZone {
             }
             at = next_block(context.table, at);
         }
-        moved
+        Some(moved)
     }
 
-    /// Frames on the free lists that lie in the pageblock of `frame`; `None` if the pageblock
-    /// reaches beyond the zone's end.
-    pub(super) fn listed_in_block(&self, table: &FrameTable, frame: Frame) -> Option<u64> {
-        let mut at = self.start_of_pageblock(frame)?;
+    /// Frames on the free lists that lie in the pageblock of `frame`; `None` if the zone's borders
+    /// keep its free blocks from moving.
+    pub(super) fn listed_in_block(&self, context: &Context<'_>, frame: Frame) -> Option<u64> {
+        let (table, mut at) = (&*context.table, self.start_of_pageblock(context.config, frame)?);
         let end = frame.align_down(Order::HUGE).offset(Order::HUGE.frames());
         let mut listed = 0;
         while at < end {
@@ -218,11 +218,16 @@ impl LinuxZone {
     }
 
     /// Where to begin to go through the pageblock of `frame`; `None` if it reaches beyond the
-    /// zone's end (`prep_move_freepages_block`).
-    fn start_of_pageblock(&self, frame: Frame) -> Option<Frame> {
+    /// zone's end, or since 6.10 beyond its start (`prep_move_freepages_block`).
+    fn start_of_pageblock(&self, config: &Config, frame: Frame) -> Option<Frame> {
         let start = frame.align_down(Order::HUGE);
-        let whole = start.offset(Order::HUGE.frames()) <= self.zone.end;
-        whole.then_some(if self.zone.contains(start) { start } else { frame })
+        if start.offset(Order::HUGE.frames()) > self.zone.end {
+            return None;
+        }
+        match self.zone.contains(start) {
+            true => Some(start),
+            false => (!config.hygiene).then_some(frame),
+        }
     }
 
     /// Moves a free block to the tail of another list (`move_to_free_list`).

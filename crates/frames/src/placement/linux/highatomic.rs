@@ -14,7 +14,12 @@ impl LinuxZone {
     /// Reserves the pageblock that an atomic request was just served from
     /// (`reserve_highatomic_pageblock`), up to a hundredth of the zone and one block more; since 6.8
     /// up to a hundredth in whole pageblocks, of zones with that many.
-    pub(super) fn reserve_highatomic(&mut self, context: &mut Context<'_>, frame: Frame) {
+    pub(super) fn reserve_highatomic(
+        &mut self,
+        context: &mut Context<'_>,
+        frame: Frame,
+        order: Order,
+    ) {
         let hundredth = self.zone.span.managed / 100;
         let limit = match context.config.rounded_reserve {
             true if hundredth < FRAMES => 0,
@@ -24,9 +29,17 @@ impl LinuxZone {
         if self.reserved_highatomic >= limit || !is_mergeable(context.blocks.get(frame)) {
             return;
         }
-        self.reserved_highatomic += FRAMES;
-        context.blocks.set(frame, MigrateType::HighAtomic);
-        self.move_free_blocks(context, frame, MigrateType::HighAtomic);
+        if context.config.hygiene && order >= Order::HUGE {
+            self.reserved_highatomic += order.frames();
+            retype_all(context, frame, order, MigrateType::HighAtomic);
+        } else {
+            let moved = self.move_free_blocks(context, frame, MigrateType::HighAtomic);
+            if context.config.hygiene && moved.is_none() {
+                return;
+            }
+            self.reserved_highatomic += FRAMES;
+            context.blocks.set(frame, MigrateType::HighAtomic);
+        }
         context.counts.highatomic_reserves += 1;
     }
 
@@ -46,17 +59,36 @@ impl LinuxZone {
             let Some(frame) = list.front() else {
                 continue;
             };
+            let whole = context.config.hygiene && order >= Order::HUGE;
             // A frame may have come back to this list after its pageblock left the reserve.
             if context.blocks.get(frame) == MigrateType::HighAtomic {
-                self.reserved_highatomic = self.reserved_highatomic.saturating_sub(FRAMES);
+                let size = if whole { order.frames() } else { FRAMES };
+                self.reserved_highatomic = self.reserved_highatomic.saturating_sub(size);
             }
-            context.blocks.set(frame, migrate_type);
-            if self.move_free_blocks(context, frame, migrate_type) > 0 {
+            let moved = if whole {
+                retype_all(context, frame, order, migrate_type);
+                Some(self.move_to_tail(context.table, frame, migrate_type).frames())
+            } else {
+                let moved = self.move_free_blocks(context, frame, migrate_type);
+                // Until 6.10 the pageblock leaves the reserve even if nothing can be moved.
+                if moved.is_some() || !context.config.hygiene {
+                    context.blocks.set(frame, migrate_type);
+                }
+                moved
+            };
+            if moved.is_some_and(|frames| frames > 0) {
                 context.counts.highatomic_unreserves += 1;
                 return true;
             }
         }
         false
+    }
+}
+
+/// Gives all pageblocks of a larger block a type (`change_pageblock_range`).
+fn retype_all(context: &mut Context<'_>, frame: Frame, order: Order, migrate_type: MigrateType) {
+    for block in (0..order.frames()).step_by(FRAMES as usize) {
+        context.blocks.set(frame.offset(block), migrate_type);
     }
 }
 

@@ -3,6 +3,7 @@
 use alloc::collections::VecDeque;
 use core::ops::Range;
 
+use super::claim::Found;
 use super::flags::AllocFlags;
 use super::pageset::{LISTS, Pageset, PerCpuPages, list_of, order_of};
 use super::slow_path::COSTLY;
@@ -124,7 +125,7 @@ impl LinuxZone {
         let wanted = self.refill_size(context, order, cpu);
         let list = list_of(migrate_type, order);
         let mut blocks = core::mem::take(&mut self.per_cpu[usize::from(cpu)].lists[list]);
-        let mut left = wanted;
+        let (mut left, mut found) = (wanted, Found::default());
         while left > 0 {
             // Balancing with the contiguous memory allocator's areas is decided block by block.
             if !flags.has(AllocFlags::CMA) {
@@ -144,9 +145,8 @@ impl LinuxZone {
                     continue;
                 }
             }
-            let Some((frame, from)) = self.take_typed(context, order, migrate_type, flags) else {
-                break;
-            };
+            let taken = self.take_typed(context, order, migrate_type, flags, &mut found);
+            let Some((frame, from)) = taken else { break };
             let stored = if context.config.hygiene { migrate_type } else { from };
             context.table.set_cached(frame, order, stored as u8);
             blocks.push_back(frame);

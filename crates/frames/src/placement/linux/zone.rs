@@ -2,6 +2,7 @@
 
 use alloc::vec::Vec;
 
+use super::claim::Found;
 use super::flags::AllocFlags;
 use super::pageblocks::Pageblocks;
 use super::pageset::{Pageset, PerCpuPages};
@@ -91,7 +92,7 @@ impl LinuxZone {
                 && depth == Depth::Min
                 && flags.has(AllocFlags::HIGHATOMIC)
             {
-                self.reserve_highatomic(context, frame);
+                self.reserve_highatomic(context, frame, request.order);
             }
         }
         if self.boosted {
@@ -119,7 +120,8 @@ impl LinuxZone {
         {
             return Some(frame);
         }
-        if let Some((frame, _)) = self.take_typed(context, order, migrate_type, flags) {
+        let found = &mut Found::default();
+        if let Some((frame, _)) = self.take_typed(context, order, migrate_type, flags, found) {
             return Some(frame);
         }
         if flags.has(AllocFlags::NON_BLOCK) {

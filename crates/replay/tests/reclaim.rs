@@ -6,13 +6,14 @@ mod common;
 use std::collections::BTreeSet;
 
 use common::empty_machine;
-use prairie_frames::layout::Watermarks;
+use prairie_frames::layout::{Watermarks, ZoneSpan};
 use prairie_frames::placement::Placement;
 use prairie_frames::placement::buddy::Buddy;
 use prairie_frames::placement::freebsd::FreeBsd;
 use prairie_frames::placement::linux::Linux;
 use prairie_frames::placement::regions::Regions;
-use prairie_frames::{Layout, MigrateType, Order, Pfn};
+use prairie_frames::{Layout, MigrateType, Order, Pfn, ZoneKind};
+use prairie_replay::initial_state::InitialState;
 use prairie_replay::replay::{Initial, Replay};
 use prairie_trace::{Event, EventKind, GfpFlags, StackId, StallPoint};
 use proptest::prelude::*;
@@ -220,6 +221,31 @@ fn the_background_keeps_the_watermarks() {
     assert!(counts.reclaimed_in_background > 8 * 1024, "{counts:?}");
     assert_eq!(counts.reclaimed_by_requests, 0, "{counts:?}");
     assert!(used(&replay) > FRAMES * 3 / 4, "memory stays full: {}", used(&replay));
+}
+
+/// A lower zone whose memory is out of reach of movable requests, as ZONE_DMA is, does not count as
+/// enough (`pgdat_balanced`).
+#[test]
+fn a_zone_that_keeps_its_memory_does_not_satisfy_the_background() {
+    let zone = |kind, start, frames, reserve| ZoneSpan {
+        node: 0,
+        kind,
+        start: Pfn(start),
+        spanned: frames,
+        managed: frames,
+        watermarks: MARKS,
+        lowmem_reserve: [0, 0, reserve, reserve, reserve, 0],
+    };
+    let zones = vec![zone(ZoneKind::Dma32, 0, 1024, 4096), zone(ZoneKind::Normal, 1024, 3072, 0)];
+    let found = InitialState::empty(zones).unwrap();
+    let linux = Linux::new(&found.layout, Default::default());
+    let mut replay = Replay::reclaiming(&found, linux, Initial::AsFound);
+    for pfn in 1024..3072 + 1024 - MARKS.min {
+        replay.apply(&alloc(pfn, 0, READ_AHEAD));
+    }
+    replay.validate();
+    let counts = replay.counts();
+    assert!(counts.reclaimed_in_background > 0, "{counts:?}");
 }
 
 fn any_event() -> impl Strategy<Value = Event> {

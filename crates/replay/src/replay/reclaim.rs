@@ -280,15 +280,19 @@ impl<P: Placement> Replay<P> {
         }
     }
 
-    /// Whether all zones of a node are below a watermark (`pgdat_balanced`). A policy that keeps part
-    /// of free memory from movable requests is compared with the sum.
+    /// Whether all zones of a node are below a watermark and what they keep from movable requests
+    /// (`pgdat_balanced`). A policy that keeps part of free memory from movable requests is compared
+    /// with the sum of the watermarks.
     fn is_short(&self, node: u16, mark: impl Fn(&Watermarks) -> u64) -> bool {
         let zones = self.layout.zones().iter().enumerate();
         let zones = zones.filter(|(_, zone)| zone.span.node == node && zone.span.managed > 0);
-        let mut marks = zones.map(|(at, zone)| (at, mark(&zone.span.watermarks)));
+        let mut zones = zones.map(|(at, zone)| (at, mark(&zone.span.watermarks), &zone.span));
         match self.placement.free_for(Mobility::Movable) {
-            Some(free) => free < marks.map(|(_, mark)| mark).sum(),
-            None => marks.all(|(at, mark)| self.placement.free_frames(at) < mark),
+            Some(free) => free < zones.map(|(_, mark, _)| mark).sum(),
+            None => zones.all(|(at, mark, span)| {
+                let kept = span.lowmem_reserve[ZoneKind::Movable as usize];
+                self.placement.free_frames(at) < mark + kept
+            }),
         }
     }
 

@@ -243,6 +243,8 @@ impl<P: Placement> Replay<P> {
                 }
             }
             EventKind::Stall { point, .. } => self.stalled(point, event.pid),
+            EventKind::Lost { .. } => self.forget_reclaimers(None),
+            EventKind::Exit => self.forget_reclaimers(Some(event.pid)),
             // The kernel traces each frame of a batch as freed before: only if that event was
             // lost is this one the free.
             EventKind::FreeBatched { pfn } => {

@@ -118,6 +118,21 @@ fn direct_reclaim_is_between_its_events() {
     assert_eq!([100, 101, 102, 103].map(|pfn| is_left(&replay, pfn)), [false, true, false, false]);
 }
 
+/// The end of direct reclaim may be among lost events, or the process that reclaimed has ended and its
+/// number is another's.
+#[test]
+fn direct_reclaim_ends_with_lost_events_and_with_the_process() {
+    for ends in [EventKind::Lost { count: 1 }, EventKind::Exit] {
+        let mut replay = buddy();
+        replay.apply(&alloc(100, 0, READ_AHEAD));
+        replay.apply(&stall(PROGRAM, StallPoint::ReclaimBegin));
+        replay.apply(&event(PROGRAM, ends));
+        replay.apply(&free(PROGRAM, 100, 0));
+        assert!(!is_left(&replay, 100), "{ends:?}");
+        replay.validate();
+    }
+}
+
 #[test]
 fn of_two_reclaimed_pages_with_one_frame_the_older_goes() {
     let mut replay = buddy();

@@ -76,6 +76,14 @@ fn lines_of_other_forms() {
     let decimal = "x-1 [000] 1.5: mm_page_free: page=0xffffea00 pfn=123456 order=2";
     let order = Order::new(2).unwrap();
     assert_eq!(what(decimal), LineContent::EventKind(EventKind::Free { pfn: Pfn(123_456), order }));
+    let isolated =
+        "x-1 [000] 1.5: mm_page_pcpu_drain: page=0x2b6400 pfn=0x2b6400 order=0 migratetype=5";
+    let isolated_pages = EventKind::PcpuDrain {
+        pfn: Pfn(0x2b6400),
+        order: Order::BASE,
+        migrate_type: MigrateType::Isolate,
+    };
+    assert_eq!(what(isolated), LineContent::EventKind(isolated_pages), "of a kernel with CMA");
     let extfrag = "x-1 [000] 1.5: mm_page_alloc_extfrag: page=0x2b6400 pfn=0x2b6400 alloc_order=0 \
                    fallback_order=9 pageblock_order=9 alloc_migratetype=0 fallback_migratetype=1 \
                    fragmenting=0 change_ownership=1";

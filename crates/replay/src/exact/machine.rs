@@ -194,9 +194,15 @@ impl Machine {
         false
     }
 
-    /// Puts a block that was just taken from the free lists by mistake back where it was.
+    /// Puts a block that was just taken from the free lists by mistake back where it was: since 6.10
+    /// on a list of its pageblock's type, whatever was asked for. A pageblock that was claimed for it
+    /// stays claimed.
     pub fn undo_take(&mut self, frame: Frame, order: Order, migrate_type: MigrateType) {
-        self.linux.give_to_lists(&mut self.table, frame, order, migrate_type, Some(End::Head));
+        let list = match self.linux.lists_by_type() {
+            true => self.linux.pageblock_type(frame),
+            false => migrate_type,
+        };
+        self.linux.give_to_lists(&mut self.table, frame, order, list, Some(End::Head));
     }
 }
 
@@ -210,6 +216,10 @@ mod tests {
 
     /// A machine of four pageblocks, of which the first two are there and free.
     fn machine() -> Machine {
+        machine_of(KernelVersion::V6_1)
+    }
+
+    fn machine_of(version: KernelVersion) -> Machine {
         let span = ZoneSpan {
             node: 0,
             kind: ZoneKind::Normal,
@@ -228,8 +238,8 @@ mod tests {
             silent_pageblocks: Vec::new(),
             settled: 0,
         };
-        let recording = Recording::empty(layout, KernelVersion::V6_1);
-        Machine::open(&recording, Config::of(KernelVersion::V6_1), &opening)
+        let recording = Recording::empty(layout, version);
+        Machine::open(&recording, Config::of(version), &opening)
     }
 
     /// Pageblocks of the types Movable and Isolate, and free blocks of the largest order on their lists.
@@ -268,6 +278,23 @@ mod tests {
         let Machine { table, linux, .. } = &mut machine;
         let first = linux.take_from_lists(table, 0, Order::BASE, MigrateType::Movable);
         assert_eq!(first, Some(Frame(1024)));
+    }
+
+    /// Neither pageblock can be claimed for the frame, which is taken from a movable one, and goes back
+    /// there.
+    #[test]
+    fn a_steal_that_is_undone_leaves_the_lists_as_they_were() {
+        let mut machine = machine_of(KernelVersion::new(6, 12));
+        for frame in (0..1024).filter(|frame| frame % 3 > 0) {
+            machine.force(Frame(frame), Order::BASE);
+            machine.hold(Frame(frame), Order::BASE, MigrateType::Movable, Frame(frame));
+        }
+        let before = machine.linux.free_blocks(0);
+        let Machine { table, linux, .. } = &mut machine;
+        let taken = linux.take_from_lists(table, 0, Order::BASE, MigrateType::Unmovable).unwrap();
+        machine.undo_take(taken, Order::BASE, MigrateType::Unmovable);
+        machine.linux.validate(&machine.table);
+        assert_eq!(machine.linux.free_blocks(0), before);
     }
 
     #[test]

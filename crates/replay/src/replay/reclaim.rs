@@ -107,6 +107,15 @@ impl Reclaim {
         }
     }
 
+    /// Takes note of events that were lost, or of a process that ended: the end of a direct reclaim
+    /// may be among what is not seen.
+    fn forget(&mut self, ended: Option<i32>) {
+        match ended {
+            Some(pid) => drop(self.reclaiming.remove(&pid)),
+            None => self.reclaiming.clear(),
+        }
+    }
+
     fn push(&mut self, owner: Owner, order: Order) {
         match owner < self.raised {
             true => self.cache.push(&mut self.links, owner, order),
@@ -145,6 +154,13 @@ impl<P: Placement> Replay<P> {
     pub(super) fn stalled(&mut self, point: StallPoint, pid: i32) {
         if let Some(reclaim) = &mut self.reclaim {
             reclaim.stalled(point, pid);
+        }
+    }
+
+    /// Events were lost, or a process ended: nobody, or it, is in direct reclaim as far as is known.
+    pub(super) fn forget_reclaimers(&mut self, ended: Option<i32>) {
+        if let Some(reclaim) = &mut self.reclaim {
+            reclaim.forget(ended);
         }
     }
 

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use prairie_frames::MigrateType;
 
 use super::line::{self, Line, LineContent, Parsed};
+use crate::record::decode::kernel_types;
 use crate::{Error, Event, EventKind, EventSource, Result, Text, Texts};
 
 /// No line of these tools is longer; a longer one is not their output.
@@ -34,11 +35,12 @@ pub struct TextTrace<R> {
 }
 
 impl<R: BufRead> TextTrace<R> {
-    /// Reads from `reader`; `path` names it in errors. Migrate types are numbered as in kernels
-    /// without CMA, see [`TextTrace::with_types`].
+    /// Reads from `reader`; `path` names it in errors. A text does not say whether its kernel has CMA,
+    /// which would be type 4 and would make isolated pageblocks type 5: both numbers are read as
+    /// isolated, see [`TextTrace::with_types`].
     pub fn new(path: &Path, reader: R) -> TextTrace<R> {
-        let mut types = MigrateType::ALL.to_vec();
-        types.retain(|&t| t != MigrateType::Cma);
+        let mut types = kernel_types(None);
+        types.push(MigrateType::Isolate);
         TextTrace {
             path: path.into(),
             reader,

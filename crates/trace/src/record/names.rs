@@ -19,6 +19,7 @@ pub struct Names {
     by_pid: HashMap<i32, Text>,
     /// Processes that go by their own names; `None` if all do.
     told: Option<HashSet<i32>>,
+    own: i32,
 }
 
 /// A process that ran when the recording began.
@@ -34,7 +35,7 @@ impl Names {
     /// what `own` starts.
     pub fn new(hide_others: bool, own: i32) -> Names {
         let told = hide_others.then(|| HashSet::from([0, KTHREADD, own]));
-        Names { texts: Texts::default(), by_pid: HashMap::new(), told }
+        Names { texts: Texts::default(), by_pid: HashMap::new(), told, own }
     }
 
     /// The table of the names, and of other texts of the recording.
@@ -64,6 +65,11 @@ impl Names {
     /// A process ended: its number may become another's.
     pub fn forget(&mut self, pid: i32) {
         self.by_pid.remove(&pid);
+        if let Some(told) = &mut self.told
+            && ![0, KTHREADD, self.own].contains(&pid)
+        {
+            told.remove(&pid);
+        }
     }
 
     /// A process was forked: it has its parent's name. Returns it if it is to be written down.
@@ -165,6 +171,20 @@ mod tests {
         let mut history = HISTORY.to_vec();
         history.extend([("fork", 101, 60), ("secret", 101, -1)]);
         assert_eq!(after(true, &history)[&101], OTHER);
+    }
+
+    /// The fork that uses the number again may be lost, or traced after the name.
+    #[test]
+    fn a_process_that_ended_gives_its_right_up_with_its_number() {
+        let mut names = Names::new(true, OWN);
+        names.forked(101, OWN);
+        assert!(names.may_be_reported(101));
+        for pid in [101, OWN] {
+            names.forget(pid);
+        }
+        let name = names.named(101, "secret").unwrap();
+        assert_eq!(names.texts().get(name), OTHER);
+        assert!(names.may_be_reported(OWN), "a thread of the recorder ends");
     }
 
     #[test]

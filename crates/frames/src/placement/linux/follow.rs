@@ -16,6 +16,11 @@ use crate::table::{FrameTable, Owner, State};
 use crate::{MigrateType, Order, ZoneKind};
 
 impl Linux {
+    /// Whether a free block is only ever on a list of its pageblock's type (6.10).
+    pub fn lists_by_type(&self) -> bool {
+        self.config.hygiene
+    }
+
     /// The zone of the layout that `frame` lies in, which must be one of its zones' frames.
     pub fn zone_index(&self, frame: Frame) -> usize {
         self.zone_of(frame)

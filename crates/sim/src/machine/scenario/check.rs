@@ -86,7 +86,7 @@ impl Scenario {
         if !(16 * mib..=4 * TIB).contains(&memory) {
             refuse("machine.memory", format!("{memory} bytes"), "it must lie between 16M and 4T")?;
         }
-        within("machine.cpus", machine.cpus, 1, 1024)?;
+        within("machine.cpus", machine.cpus, 1, 8192)?;
         within("machine.nodes", machine.nodes, 1, 15)?;
         within("machine.huge_order", machine.huge_order, 1, 12)?;
         let largest = memory / 4;

@@ -1,6 +1,8 @@
 //! The initial state of the machine: its zones, and the use of memory at the start of the
 //! recording.
 
+use std::collections::BTreeSet;
+
 use prairie_frames::layout::{LayoutError, Watermarks, Zone, ZoneSpan};
 use prairie_frames::placement::linux::Pageset;
 use prairie_frames::{Frame, Layout, MigrateType, Mobility, Order, Pfn, ZoneKind};
@@ -89,6 +91,14 @@ impl InitialState {
         };
         let stretches = layout.zones().iter().map(all_free).collect();
         Ok(InitialState::with(layout, stretches, Vec::new()))
+    }
+
+    /// CPUs of a node, which share what the per-CPU lists of its zones may hold. Which CPU is of which
+    /// node is not recorded: each node is taken to have as many.
+    pub fn cpus_per_node(&self) -> u16 {
+        let zones = self.layout.zones().iter().filter(|zone| zone.span.managed > 0);
+        let nodes: BTreeSet<u16> = zones.map(|zone| zone.span.node).collect();
+        self.cpus.div_ceil(nodes.len().max(1) as u16)
     }
 
     /// The machine of a capture that has frames and zones.

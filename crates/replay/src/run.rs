@@ -361,7 +361,7 @@ impl Clock {
 
 fn seat(allocator: &Allocator, found: &InitialState, options: &Options) -> Seat {
     let site = Site {
-        cpus_per_node: found.cpus,
+        cpus_per_node: found.cpus_per_node(),
         pagesets: &found.pagesets,
         kernelcore: options.kernelcore,
         compacts: options.compact,

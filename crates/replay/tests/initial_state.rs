@@ -4,18 +4,22 @@ use prairie_frames::layout::{Watermarks, ZoneSpan};
 use prairie_frames::{Frame, MigrateType, Mobility, Order, Pfn, ZoneKind};
 use prairie_replay::initial_state::{Content, InitialState, Stretch};
 
-/// A zone of eight pageblocks in which these stretches are in use.
-fn found(stretches: &[(u32, u64, Mobility, bool)]) -> InitialState {
-    let zone = ZoneSpan {
-        node: 0,
+/// A zone of eight pageblocks.
+fn zone(node: u16, start: u64, managed: u64) -> ZoneSpan {
+    ZoneSpan {
+        node,
         kind: ZoneKind::Normal,
-        start: Pfn(0),
+        start: Pfn(start),
         spanned: 4096,
-        managed: 4096,
+        managed,
         watermarks: Watermarks::default(),
         lowmem_reserve: [0; 6],
-    };
-    let mut found = InitialState::empty(vec![zone]).unwrap();
+    }
+}
+
+/// A zone of eight pageblocks in which these stretches are in use.
+fn found(stretches: &[(u32, u64, Mobility, bool)]) -> InitialState {
+    let mut found = InitialState::empty(vec![zone(0, 0, 4096)]).unwrap();
     found.stretches = stretches
         .iter()
         .map(|&(start, frames, mobility, slab)| Stretch {
@@ -74,4 +78,16 @@ fn compound_pages_are_blocks_and_the_rest_single_frames() {
     assert_eq!(found.block_at(Frame(520), &mut cursor), Order::BASE);
     assert_eq!(found.block_at(Frame(1536), &mut cursor), Order::HUGE);
     assert_eq!(found.block_at(Frame(4000), &mut cursor), Order::BASE);
+}
+
+#[test]
+fn nodes_with_memory_share_the_cpus() {
+    let cpus_per_node = |managed: &[u64]| {
+        let zone = |(node, &managed): (usize, &u64)| zone(node as u16, node as u64 * 4096, managed);
+        let mut found =
+            InitialState::empty(managed.iter().enumerate().map(zone).collect()).unwrap();
+        found.cpus = 8;
+        found.cpus_per_node()
+    };
+    assert_eq!([&[4096][..], &[4096; 2], &[4096, 0], &[4096; 3]].map(cpus_per_node), [8, 4, 8, 3]);
 }

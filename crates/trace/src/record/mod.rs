@@ -197,7 +197,8 @@ fn run(
         let shared = &shared;
         let roots = &roots;
         let storing = scope.spawn(move || store.run(roots, threads, started_ns, &batches, shared));
-        let collected = collect(&mut collector, options, &mut recording, shared, &sender);
+        let ended = || storing.is_finished();
+        let collected = collect(&mut collector, options, &mut recording, (shared, &ended), &sender);
         drop(sender);
         let stored = storing.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         // What stopped the writing is the reason why collecting stopped, too.
@@ -232,18 +233,18 @@ struct Collected {
     began_ns: u64,
 }
 
-/// Looks at the rings until the recording ends.
+/// Looks at the rings until the recording ends, or the writing thread has.
 fn collect(
     collector: &mut Collector,
     options: &mut Options<'_>,
     recording: &mut Recording,
-    shared: &Shared,
+    (shared, writer_ended): (&Shared, &dyn Fn() -> bool),
     sender: &Sender<Batch>,
 ) -> Result<Collected> {
     let mut command = None;
     let mut began_ns = None;
     let mut ended = false;
-    while !ended && !options.interrupted.load(Ordering::Relaxed) {
+    while !ended && !writer_ended() && !options.interrupted.load(Ordering::Relaxed) {
         let now_ns = monotonic_ns();
         if shared.waiting.load(Ordering::Relaxed) < MAX_BUFFERED_EVENTS
             && !hand_over(collector.collect(now_ns)?, shared, sender)
@@ -443,6 +444,35 @@ mod tests {
         assert_eq!(parse_cpus("0-2,5").unwrap(), [0, 1, 2, 5]);
         assert_eq!(parse_cpus(""), None);
         assert_eq!(parse_cpus("0-x"), None);
+    }
+
+    /// As where the disk is full: the writing thread no longer empties the queue.
+    #[test]
+    fn collecting_ends_with_the_writer_though_its_queue_is_full() {
+        let shared = Shared::default();
+        shared.waiting.store(MAX_BUFFERED_EVENTS, Ordering::Relaxed);
+        let (sender, _batches) = channel();
+        let (mut polls, interrupted) = (0, AtomicBool::new(false));
+        let mut options = Options {
+            until: Until::Interrupted,
+            ring_bytes: 0,
+            stacks: false,
+            per_cpu_lists: false,
+            pins: false,
+            hide_others: false,
+            threads: 1,
+            roots: Roots::live(),
+            interrupted: &interrupted,
+            progress: &mut |_| {
+                polls += 1;
+                interrupted.store(polls == 5, Ordering::Relaxed);
+            },
+        };
+        let mut collector = Collector::new(Vec::new(), &[]);
+        let to = (&shared, &(|| true) as &dyn Fn() -> bool);
+        let recording = &mut Recording::default();
+        collect(&mut collector, &mut options, recording, to, &sender).unwrap();
+        assert_eq!(polls, 0);
     }
 
     #[test]

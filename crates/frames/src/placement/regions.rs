@@ -65,7 +65,7 @@ use self::pressure::Pressure;
 use self::resizer::Resizer;
 use self::space::{Pick, Space};
 use super::zonelist::Depth;
-use super::{Counter, Placement, Request, gfp};
+use super::{Counter, Placement, Request, Surroundings, gfp};
 use crate::layout::{Frame, Layout, Zone};
 use crate::table::{FrameTable, Owner};
 use crate::{MigrateType, Mobility, Order, ZoneKind};
@@ -113,6 +113,10 @@ pub struct Regions {
     moves: Option<Vec<Move>>,
     /// What the resizer decided, if that is to be noted.
     record: Record,
+    /// Nanoseconds since the start, where the world says so.
+    now_ns: u64,
+    /// When the resizer last woke up.
+    woken_ns: u64,
 }
 
 /// A zone and what is free in it.
@@ -180,6 +184,8 @@ impl Regions {
             counts: Counts::default(),
             moves: None,
             record: Record::default(),
+            now_ns: 0,
+            woken_ns: 0,
             nodes,
             config,
         };
@@ -448,6 +454,10 @@ impl Placement for Regions {
 
     fn maintain(&mut self, table: &mut FrameTable) {
         self.resize(table);
+    }
+
+    fn observe(&mut self, around: Surroundings) {
+        self.now_ns = around.now_ns;
     }
 
     /// Of the movable region alone: reclaim does not free unmovable memory.

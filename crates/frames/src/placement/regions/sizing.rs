@@ -2,7 +2,6 @@
 //! is observed here, `border.rs` moves the border by one pageblock.
 
 use super::border::PAGEBLOCK;
-use super::pressure::Pressure;
 use super::resizer::{Resize, Stock, View};
 use super::{Decision, Node, Region, Regions};
 use crate::layout::{Frame, Zone};
@@ -15,8 +14,10 @@ impl Regions {
     /// regions need, off the path of any allocation.
     pub(super) fn resize(&mut self, table: &mut FrameTable) {
         self.counts.wake_ups += 1;
+        let elapsed_ns = self.now_ns.saturating_sub(self.woken_ns);
+        self.woken_ns = self.now_ns;
         for node in 0..self.nodes.len() {
-            self.nodes[node].pressure.iter_mut().for_each(Pressure::wake_up);
+            self.nodes[node].pressure.iter_mut().for_each(|pressure| pressure.wake_up(elapsed_ns));
             let view = self.view(node);
             let (refused, moved) =
                 (self.nodes[node].resizer.turns_refused(), self.counts.pages_moved);
@@ -119,9 +120,8 @@ impl Regions {
             };
             if done {
                 self.counts.waited += 1;
-                // All the requests that this pageblock will serve found nothing.
                 let region = Region::of(request.mobility) as usize;
-                self.nodes[here].pressure[region].stalled += PAGEBLOCK as u32;
+                self.nodes[here].pressure[region].waited += 1;
                 return true;
             }
         }

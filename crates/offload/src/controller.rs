@@ -18,7 +18,7 @@ use crate::pressure::Pressure;
 use crate::profile::Profile;
 use crate::restraint::Restraint;
 use crate::returns::{Returns, WINDOW};
-use crate::signal::returned::returned_pages;
+use crate::signal::returned::{returned_anon, returned_pages};
 use crate::signal::{Period, SIGNALS, Signal};
 use crate::trial::Trial;
 
@@ -67,6 +67,9 @@ pub struct Decision {
     pub taken_bytes: u64,
     /// Refaulted since the last observation, in pages.
     pub returned_pages: u64,
+    /// The anonymous pages among them.
+    #[serde(skip)]
+    pub returned_anon_pages: u64,
     /// Over-reclaim that is not yet compensated, in bytes.
     pub owed_bytes: u64,
     /// Memory must have been idle for so long.
@@ -274,6 +277,7 @@ impl Controller {
         let mut decision = Decision {
             taken_bytes: taken_pages.saturating_mul(PAGE),
             returned_pages: returned,
+            returned_anon_pages: returned_anon(&before, now),
             pressure,
             governing: pressure.governing(),
             ..self.nothing()
@@ -336,6 +340,7 @@ impl Controller {
             allowance_bytes: 0,
             taken_bytes: 0,
             returned_pages: 0,
+            returned_anon_pages: 0,
             owed_bytes: 0,
             min_age: self.profile.min_age,
             cache_hides_anon: false,

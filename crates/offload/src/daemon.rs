@@ -278,7 +278,7 @@ impl Daemon {
         self.containers[at].asked_bytes = asked;
         self.tell(at, &decision, asked);
         if !self.setting.dry_run && decision.guard.is_none_or(|guard| !guard.is_emergency()) {
-            self.lend(at, decision.returned_pages);
+            self.lend(at, decision.returned_anon_pages);
         }
     }
 
@@ -308,11 +308,11 @@ impl Daemon {
     }
 
     /// Takes leases that a container needs beyond requests.
-    fn lend(&mut self, at: usize, returned_pages: u64) {
+    fn lend(&mut self, at: usize, returned_anon: u64) {
         let container = &mut self.containers[at];
         let routed = container.route(&self.figures, &self.leases);
         let freed = match self.setting.host.copies_stay {
-            true => container.free_slots(returned_pages, &self.leases),
+            true => container.free_slots(returned_anon, &self.leases),
             false => None,
         };
         let said = [routed, freed];

@@ -330,6 +330,34 @@ fn slots_of_what_is_back_are_given_up_while_it_comes_back() {
 }
 
 #[test]
+fn refaults_of_files_do_not_prolong_a_limit_on_swap() {
+    let tree = offloaded();
+    let mut daemon = tree.guarded_daemon(RULE);
+    daemon.tick(seconds(0));
+    write_refaults(&tree, 5_000);
+    daemon.tick(seconds(6));
+    assert_ne!(tree.first_line("work/a/memory.swap.max"), "max");
+    let limit = tree.first_line("work/a/memory.swap.max");
+    tree.write("work/a/memory.swap.max", &format!("{limit}\n"));
+    let more = "swapcached 52428800\nzswapped 209715200\nworkingset_refault_anon 5000\n\
+                workingset_refault_file 9000\npgmajfault 9000\n";
+    tree.stat("work/a", 400 * MIB, more);
+    daemon.tick(seconds(12));
+    assert_eq!(tree.first_line("work/a/memory.swap.max"), "max");
+}
+
+#[test]
+fn a_limit_on_swap_leaves_room_for_what_is_written_next() {
+    let tree = offloaded();
+    let mut daemon = tree.guarded_daemon(RULE);
+    daemon.tick(seconds(0));
+    write_refaults(&tree, 5_000);
+    tree.write("work/a/memory.swap.current", "4096\n");
+    daemon.tick(seconds(6));
+    assert_eq!(tree.first_line("work/a/memory.swap.max"), (16 * MIB).to_string());
+}
+
+#[test]
 fn what_comes_back_between_two_periods_is_seen_at_once() {
     let tree = Tree::new();
     tree.cgroup("work/a", 400 * MIB);

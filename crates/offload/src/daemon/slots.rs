@@ -22,7 +22,7 @@ use prairie_host::cgroup::MemoryStat;
 
 use super::Daemon;
 use super::container::Container;
-use crate::signal::returned::returned_pages;
+use crate::signal::returned::returned_anon;
 use crate::world::cgroup::CgroupError;
 use crate::world::lease::Leases;
 use prairie_daemon::file::Buffer;
@@ -54,8 +54,12 @@ const REFAULTING_PAGES: u64 = 16;
 const MAX_KEPT_BYTES: u64 = 8 << 20;
 
 /// Room above what is used that a limit on swap leaves: a quarter of it, and so much. Slots are
-/// freed while more than five eighths of what was used then is used, and none below twice this.
+/// freed while more than five eighths of what was used then is used.
 const SLACK_BYTES: u64 = 1 << 16;
+
+/// No limit is lower: a container whose swap is empty again would be killed at its next need of
+/// it. Below half of this no slots are freed; what they keep is too little to bother about.
+const MIN_LIMIT_BYTES: u64 = 2 * MAX_KEPT_BYTES;
 
 const FILE: &str = "memory.swap.max";
 
@@ -184,7 +188,7 @@ impl Container {
             }
             let seen = &self.seen;
             let now = crate::Observation { stat: self.cgroup.stat(buffer)?, ..*seen };
-            let returned = returned_pages(seen, &now);
+            let returned = returned_anon(seen, &now);
             let is_due = returned >= REFAULTING_PAGES && kept_bytes(&now.stat) > KEPT_BYTES;
             if is_due { self.cgroup.swap_bytes(buffer) } else { Ok(None) }
         };
@@ -193,12 +197,12 @@ impl Container {
         self.limit_swap(used, &mut lock(leases))
     }
 
-    /// At the end of a period with `pages` refaults: takes or lowers the limit, or gives it back.
-    /// Returns what there is to say.
-    pub fn free_slots(&mut self, returned_pages: u64, leases: &Mutex<Leases>) -> Option<String> {
+    /// At the end of a period with so many refaults of anonymous pages: takes or lowers the limit,
+    /// or gives it back. Returns what there is to say.
+    pub fn free_slots(&mut self, returned_anon: u64, leases: &Mutex<Leases>) -> Option<String> {
         let kept = kept_bytes(&self.seen.stat);
-        let much = returned_pages >= REFAULTING_PAGES && kept > KEPT_BYTES;
-        if much || returned_pages > 0 && (kept > MAX_KEPT_BYTES || self.gives_up_slots) {
+        let much = returned_anon >= REFAULTING_PAGES && kept > KEPT_BYTES;
+        if much || returned_anon > 0 && (kept > MAX_KEPT_BYTES || self.gives_up_slots) {
             return self.limit_swap(self.seen.swap_bytes, &mut lock(leases));
         }
         if !std::mem::take(&mut self.gives_up_slots) {
@@ -212,7 +216,7 @@ impl Container {
     fn limit_swap(&mut self, used: u64, leases: &mut Leases) -> Option<String> {
         let directory = &self.cgroup.directory;
         let held = leases.value(directory, FILE).and_then(|value| value.parse::<u64>().ok());
-        let limit = (used + used / 4 + SLACK_BYTES) / 4096 * 4096;
+        let limit = limit_above(used);
         // Only ever lower: while held, and below the limit that another program has set.
         let lower = held.is_none_or(|held| limit < held) && limit < self.cgroup.swap_max_bytes();
         if !lower {
@@ -235,6 +239,24 @@ fn kept_bytes(stat: &MemoryStat) -> u64 {
     stat.swapcached.min(stat.zswapped)
 }
 
+/// The limit that frees slots of `used` bytes in swap.
+fn limit_above(used: u64) -> u64 {
+    let limit = used.saturating_add(used / 4).saturating_add(SLACK_BYTES);
+    (limit / 4096 * 4096).max(MIN_LIMIT_BYTES)
+}
+
 fn lock(leases: &Mutex<Leases>) -> std::sync::MutexGuard<'_, Leases> {
     leases.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_leaves_a_quarter_of_room_and_a_floor() {
+        assert_eq!(limit_above(200 << 20), (250 << 20) + SLACK_BYTES);
+        assert_eq!(limit_above(0), 16 << 20);
+        assert!(limit_above(u64::MAX) >= u64::MAX / 4096 * 4096);
+    }
 }

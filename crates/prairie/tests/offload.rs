@@ -101,6 +101,26 @@ fn restore_reads_the_record_and_empties_it() {
 }
 
 #[test]
+fn restore_leaves_the_limits_of_a_running_daemon() {
+    let directory = tempfile::tempdir().unwrap();
+    let limit = directory.path().join("memory.high");
+    fs::write(&limit, "4096").unwrap();
+    let inode = fs::metadata(directory.path()).unwrap().ino();
+    let record = directory.path().join("offload.leases");
+    let line = format!("hold 0 {inode} 4096 8192 {}\n", limit.display());
+    fs::write(&record, &line).unwrap();
+    let daemon = prairie_daemon::lock::Lock::take(&record).unwrap();
+    let arguments = ["offload", "restore", "--leases", "offload.leases"];
+    let expected = format!("offload.leases: in use by process {}", std::process::id());
+    assert!(refusal(&run(directory.path(), &arguments)).contains(&expected));
+    assert_eq!(fs::read_to_string(&limit).unwrap(), "4096");
+    assert_eq!(fs::read_to_string(&record).unwrap(), line);
+    drop(daemon);
+    assert!(run(directory.path(), &arguments).status.success());
+    assert!(fs::read_to_string(&limit).unwrap().starts_with("8192"));
+}
+
+#[test]
 fn psi_prints_what_was_asked_for() {
     let directory = tempfile::tempdir().unwrap();
     if !Path::new("/proc/pressure").is_dir() {

@@ -22,6 +22,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use prairie_daemon::file::Held;
+use prairie_daemon::lock::Lock;
 
 /// One value that was borrowed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -123,8 +124,18 @@ pub fn watch(lines: impl BufRead) -> Restored {
 /// nothing.
 ///
 /// # Errors
-/// The system's, if the record can be neither read nor emptied.
+/// `WouldBlock` while a daemon runs, whose limits these are; the system's, if the record can be
+/// neither read nor emptied.
 pub fn restore_record(path: &Path) -> io::Result<Restored> {
+    if !path.exists() {
+        // No lock either: its folder may be missing, or not ours to write.
+        return Ok(Restored::default());
+    }
+    restore_locked(path, &Lock::take(path)?)
+}
+
+/// The same for who has the record's lock.
+pub(super) fn restore_locked(path: &Path, _: &Lock) -> io::Result<Restored> {
     let file = match fs::File::open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Restored::default()),
         file => file?,

@@ -13,8 +13,9 @@ use std::process::{Child, Command, Stdio};
 
 use prairie_host::cgroup::limit;
 
-use super::guardian::{LIMITS, Lease};
+use super::guardian::{LIMITS, Lease, restore_locked};
 use prairie_daemon::file::Held;
+use prairie_daemon::lock::Lock;
 
 /// All leases, and their recorder.
 #[derive(Debug, Default)]
@@ -23,25 +24,37 @@ pub struct Leases {
     next_id: u64,
     guardian: Option<Child>,
     record: Option<File>,
+    /// The record's: no other daemon runs, and no command restores what is leased here.
+    lock: Option<Lock>,
 }
 
 impl Leases {
-    /// Starts the guardian, `program arguments…` with the pipe as its standard input, and keeps
-    /// the record at `record`.
+    /// Restores what the record at `record` still holds of an earlier daemon, starts the guardian,
+    /// `program arguments…` with the pipe as its standard input, and keeps the record.
     ///
     /// # Errors
-    /// I/O errors of the system.
+    /// `WouldBlock` while another daemon has the record; nothing has been restored then. I/O
+    /// errors of the system.
     pub fn guarded(program: &Path, arguments: &[&str], record: &Path) -> io::Result<Leases> {
+        let lock = Lock::take(record)?;
+        restore_locked(record, &lock)?;
         let guardian = Command::new(program)
             .args(arguments)
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             // A group of its own: Ctrl-C at a terminal is for the daemon, which then ends the pipe.
             .process_group(0)
-            .spawn()?;
+            .spawn()
+            .map_err(|error| io::Error::new(error.kind(), format!("the guardian: {error}")))?;
         let record = File::options().create(true).append(true).open(record)?;
         let (held, next_id) = (Vec::new(), 0);
-        Ok(Leases { held, next_id, guardian: Some(guardian), record: Some(record) })
+        Ok(Leases {
+            held,
+            next_id,
+            guardian: Some(guardian),
+            record: Some(record),
+            lock: Some(lock),
+        })
     }
 
     /// Writes `value` into `file` of the cgroup in `directory`, after it is sure that what is
@@ -141,6 +154,7 @@ impl Leases {
         if let Some(record) = &self.record {
             let _ = record.set_len(0);
         }
+        self.lock = None;
     }
 
     fn tell(&mut self, line: &str) -> io::Result<()> {
@@ -163,6 +177,7 @@ impl Drop for Leases {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::world::guardian::restore_record;
 
     fn leases(root: &Path) -> Leases {
         Leases::guarded(Path::new("cat"), &[], &root.join("record")).unwrap()
@@ -187,6 +202,29 @@ mod tests {
         drop(leases);
         assert_eq!(high(root.path()), "max");
         assert_eq!(fs::read_to_string(root.path().join("record")).unwrap(), "");
+    }
+
+    #[test]
+    fn a_second_daemon_or_command_leaves_the_limits_of_the_first() {
+        let root = tempfile::tempdir().unwrap();
+        fs::write(root.path().join("memory.high"), "max\n").unwrap();
+        let mut first = leases(root.path());
+        first.take(root.path(), "memory.high", "4096").unwrap();
+        let record = root.path().join("record");
+        let before = fs::read_to_string(&record).unwrap();
+        let refused = Leases::guarded(Path::new("cat"), &[], &record).unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::WouldBlock);
+        let refused = restore_record(&record).unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::WouldBlock);
+        assert_eq!(high(root.path()), "4096");
+        assert_eq!(fs::read_to_string(&record).unwrap(), before);
+        // As when the daemon is killed with its guardian.
+        first.guardian.take().unwrap().kill().unwrap();
+        std::mem::take(&mut first.held);
+        first.record = None;
+        drop(first);
+        drop(leases(root.path()));
+        assert_eq!(high(root.path()), "max", "the next start restores what is left");
     }
 
     #[test]

@@ -12,7 +12,6 @@ use prairie_offload::config::Config;
 use prairie_offload::daemon::run::run as drive;
 use prairie_offload::daemon::{Daemon, Setting};
 use prairie_offload::world::fault_alarm::FaultAlarm;
-use prairie_offload::world::guardian::restore_record;
 use prairie_offload::world::lease::Leases;
 use prairie_offload::world::probe::{Host, Paths};
 
@@ -82,16 +81,15 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Restores the limits that an earlier daemon left, then starts the guardian.
+/// Restores the limits that an earlier daemon left, if none runs, then starts the guardian.
 fn guarded(config: &Config) -> anyhow::Result<Leases> {
     let record = &config.daemon.leases;
     let context = || record.display().to_string();
     if let Some(parent) = record.parent() {
         fs::create_dir_all(parent).with_context(context)?;
     }
-    restore_record(record).with_context(context)?;
     let program = std::env::current_exe().context("this program's own path")?;
-    Leases::guarded(&program, &["offload", "guard"], record).context("the guardian")
+    Leases::guarded(&program, &["offload", "guard"], record).with_context(context)
 }
 
 impl Args {

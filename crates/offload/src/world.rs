@@ -18,6 +18,7 @@ pub(crate) mod objectives;
 pub(crate) mod pods;
 pub mod probe;
 pub(crate) mod reclaim;
+mod record;
 pub(crate) mod return_cost;
 pub(crate) mod trigger;
 pub(crate) mod workers;

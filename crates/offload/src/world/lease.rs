@@ -4,7 +4,7 @@
 //! (`memory.high` on kernels without `memory.reclaim`, the choice of a back end), the guardian is
 //! informed first, then the file is written.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
@@ -14,6 +14,7 @@ use std::process::{Child, Command, Stdio};
 use prairie_host::cgroup::limit;
 
 use super::guardian::{LIMITS, Lease, restore_locked};
+use super::record::Record;
 use prairie_daemon::file::Held;
 use prairie_daemon::lock::Lock;
 
@@ -23,7 +24,7 @@ pub struct Leases {
     held: Vec<Lease>,
     next_id: u64,
     guardian: Option<Child>,
-    record: Option<File>,
+    record: Option<Record>,
     /// The record's: no other daemon runs, and no command restores what is leased here.
     lock: Option<Lock>,
 }
@@ -46,7 +47,7 @@ impl Leases {
             .process_group(0)
             .spawn()
             .map_err(|error| io::Error::new(error.kind(), format!("the guardian: {error}")))?;
-        let record = File::options().create(true).append(true).open(record)?;
+        let record = Record::open(record)?;
         let (held, next_id) = (Vec::new(), 0);
         Ok(Leases {
             held,
@@ -93,8 +94,7 @@ impl Leases {
         self.next_id += 1;
         self.held.push(hold);
         if let Some(at) = earlier {
-            let old = self.held.remove(at);
-            self.tell(&format!("free {}\n", old.id))?;
+            self.release(at)?;
         }
         Ok(writing)
     }
@@ -110,8 +110,18 @@ impl Leases {
             Err(error) if !prairie_daemon::file::is_gone(&error) => return Err(error),
             _ => {}
         }
+        self.release(at)
+    }
+
+    /// Ends a lease, and keeps the record from growing with those that have ended.
+    fn release(&mut self, at: usize) -> io::Result<()> {
         let hold = self.held.remove(at);
-        self.tell(&format!("free {}\n", hold.id))
+        self.tell(&format!("free {}\n", hold.id))?;
+        if let Some(record) = self.record.as_mut().filter(|record| record.is_long()) {
+            let lines: String = self.held.iter().map(Lease::line).collect();
+            record.compact(&lines);
+        }
+        Ok(())
     }
 
     /// Whether the file is leased, and with what value.
@@ -151,8 +161,8 @@ impl Leases {
             drop(guardian.stdin.take());
             let _ = guardian.wait();
         }
-        if let Some(record) = &self.record {
-            let _ = record.set_len(0);
+        if let Some(record) = &mut self.record {
+            record.clear();
         }
         self.lock = None;
     }
@@ -162,7 +172,7 @@ impl Leases {
         let pipe =
             self.guardian.as_mut().and_then(|child| child.stdin.as_mut()).ok_or_else(none)?;
         if let Some(record) = &mut self.record {
-            record.write_all(line.as_bytes())?;
+            record.append(line)?;
         }
         pipe.write_all(line.as_bytes())
     }
@@ -225,6 +235,30 @@ mod tests {
         drop(first);
         drop(leases(root.path()));
         assert_eq!(high(root.path()), "max", "the next start restores what is left");
+    }
+
+    #[test]
+    fn a_record_keeps_what_is_leased_however_many_leases_have_ended() {
+        let root = tempfile::tempdir().unwrap();
+        for file in ["memory.high", "memory.zswap.max"] {
+            fs::write(root.path().join(file), "max\n").unwrap();
+        }
+        let mut leases = leases(root.path());
+        leases.take(root.path(), "memory.zswap.max", "0").unwrap();
+        fs::write(root.path().join("memory.zswap.max"), "0\n").unwrap();
+        // Requests of five hours by memory.high.
+        for _ in 0..3_000 {
+            leases.take(root.path(), "memory.high", "4096").unwrap();
+            fs::write(root.path().join("memory.high"), "4096\n").unwrap();
+            leases.restore(root.path(), "memory.high").unwrap();
+            fs::write(root.path().join("memory.high"), "max\n").unwrap();
+        }
+        let record = fs::read(root.path().join("record")).unwrap();
+        assert!(record.len() < 70 << 10, "{} bytes", record.len());
+        drop(leases.guardian.take());
+        assert_eq!(crate::world::guardian::watch(&record[..]).restored, 1);
+        let limit = fs::read_to_string(root.path().join("memory.zswap.max")).unwrap();
+        assert!(limit.starts_with("max"), "{limit}");
     }
 
     #[test]

@@ -246,6 +246,49 @@ fn a_container_that_compresses_badly_is_sent_to_the_device_until_the_end() {
 }
 
 #[test]
+fn a_back_end_that_another_program_has_reset_is_chosen_again() {
+    let tree = Tree::new();
+    tree.cgroup("work/a", 400 * MIB);
+    let writeback = "work/a/memory.zswap.writeback";
+    tree.write(writeback, "1\n");
+    let mut daemon = tree.guarded_daemon(&format!("{RULE}backend = \"zswap\"\n"));
+    daemon.tick(seconds(0));
+    daemon.tick(seconds(6));
+    assert_eq!(tree.first_line(writeback), "0");
+    tree.write(writeback, "1\n");
+    for step in 2..25 {
+        daemon.tick(seconds(6 * step));
+    }
+    assert_eq!(tree.first_line(writeback), "0", "limits are read every two minutes");
+    daemon.stop().unwrap();
+    assert_eq!(tree.first_line(writeback), "1");
+}
+
+#[test]
+fn a_limit_on_swap_that_another_program_sets_meanwhile_is_kept() {
+    let tree = offloaded();
+    let mut daemon = tree.guarded_daemon(RULE);
+    daemon.tick(seconds(0));
+    write_refaults(&tree, 5_000);
+    daemon.tick(seconds(6));
+    assert_eq!(tree.first_line("work/a/memory.swap.max"), (250 * MIB + MIB / 16).to_string());
+    let theirs = (100 * MIB).to_string();
+    tree.write("work/a/memory.swap.max", &format!("{theirs}\n"));
+    tree.write("work/a/memory.swap.current", &(90 * MIB).to_string());
+    write_refaults(&tree, 10_000);
+    daemon.tick(seconds(12));
+    assert_eq!(tree.first_line("work/a/memory.swap.max"), theirs, "112 MiB would be more");
+    tree.write("work/a/memory.swap.current", &(40 * MIB).to_string());
+    write_refaults(&tree, 15_000);
+    daemon.tick(seconds(18));
+    let lower = 50 * MIB + MIB / 16;
+    assert_eq!(tree.first_line("work/a/memory.swap.max"), lower.to_string());
+    tree.write("work/a/memory.swap.max", &format!("{lower}\n"));
+    daemon.tick(seconds(24));
+    assert_eq!(tree.first_line("work/a/memory.swap.max"), theirs);
+}
+
+#[test]
 fn old_pages_of_a_pool_move_on_where_kernels_can() {
     let limit_of = |can: bool| {
         let tree = Tree::new();

@@ -66,6 +66,8 @@ pub struct Container {
     pub(super) rests: bool,
     /// When its limits were last read.
     limits_at: Duration,
+    /// Leased limits are to be checked with them: another program may have changed one.
+    checks_leases: bool,
     how: ReclaimMeans,
     /// How much one call asks for.
     call_size: CallSize,
@@ -154,6 +156,7 @@ impl Container {
             counted: Observation::default(),
             rests: false,
             limits_at: Duration::ZERO,
+            checks_leases: false,
             how,
             call_size: CallSize::new(hands.call_time, hands.host.lists()),
             request: None,
@@ -251,6 +254,7 @@ impl Container {
         if passed.is_none_or(|passed| needed && passed >= LIMITS_EVERY) {
             self.cgroup.refresh();
             self.limits_at = glimpse.at;
+            self.checks_leases = true;
         }
         let mut seen = self.cgroup.count(glimpse, room, buffer)?;
         // Without swap the kernel reclaims page cache alone, whatever is requested.
@@ -408,6 +412,7 @@ impl Container {
     /// Selects the configured back end by leased limits. Returns a message, if any.
     pub fn route(&mut self, host: &HostFigures, leases: &Mutex<Leases>) -> Option<String> {
         let wanted = self.wanted_limit(host);
+        let checks = std::mem::take(&mut self.checks_leases);
         let mut leases = leases.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         if wanted.is_none() && leases.is_empty() {
             return None;
@@ -420,7 +425,9 @@ impl Container {
         }
         let (file, value) = wanted?;
         let held = leases.value(directory, file);
-        if held.is_some_and(|held| held == value) || !directory.join(file).exists() {
+        // As `systemctl daemon-reload` does with a limit that a unit sets.
+        let is_lost = checks && held.is_some() && !leases.is_in_force(directory, file);
+        if held.is_some_and(|held| held == value) && !is_lost || !directory.join(file).exists() {
             return None;
         }
         let (followed, is_past) = (held.is_some(), file == ZSWAP_WRITEBACK || value == "0");
@@ -432,6 +439,7 @@ impl Container {
                 let ratio = stat.zswapped as f64 / stat.zswap.max(1) as f64;
                 Some(format!("{file} = {value}: its pages compress by only {ratio:.2}"))
             }
+            Ok(()) if is_lost => Some(format!("{file} = {value} again, after another program's")),
             // A limit that follows the pool is worth a line once.
             Ok(()) if followed => None,
             Ok(()) => Some(format!("{file} = {value}")),

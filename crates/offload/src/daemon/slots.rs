@@ -214,14 +214,18 @@ impl Container {
     }
 
     fn limit_swap(&mut self, used: u64, leases: &mut Leases) -> Option<String> {
-        let directory = &self.cgroup.directory;
-        let held = leases.value(directory, FILE).and_then(|value| value.parse::<u64>().ok());
+        let held = leases.value(&self.cgroup.directory, FILE);
+        let held = held.and_then(|value| value.parse::<u64>().ok());
         let limit = limit_above(used);
-        // Only ever lower: while held, and below the limit that another program has set.
-        let lower = held.is_none_or(|held| limit < held) && limit < self.cgroup.swap_max_bytes();
-        if !lower {
+        if held.is_some_and(|held| limit >= held) {
             return None;
         }
+        // Only ever lower, also than a limit that another program has set just now.
+        self.cgroup.refresh();
+        if limit >= self.cgroup.swap_max_bytes() {
+            return None;
+        }
+        let directory = &self.cgroup.directory;
         match leases.take(directory, FILE, &limit.to_string()) {
             Ok(()) => {
                 self.gives_up_slots = true;

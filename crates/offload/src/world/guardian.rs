@@ -72,6 +72,11 @@ impl Lease {
         })
     }
 
+    /// Whether the file still has the daemon's value.
+    pub fn is_in_force(&self) -> bool {
+        fs::read_to_string(&self.path).is_ok_and(|now| now.trim() == self.ours)
+    }
+
     /// Puts the value back, if it is still ours to restore.
     pub fn restore(&self) -> io::Result<bool> {
         let directory = self.path.parent().unwrap_or(Path::new("/"));
@@ -79,7 +84,7 @@ impl Lease {
             Ok(meta) if meta.ino() == self.inode => {}
             _ => return Ok(false),
         }
-        if fs::read_to_string(&self.path)?.trim() != self.ours {
+        if !self.is_in_force() {
             return Ok(false);
         }
         Held::open_for_writing(&self.path)?.write(&format!("{}\n", self.before))?;

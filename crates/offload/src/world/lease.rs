@@ -59,7 +59,8 @@ impl Leases {
     }
 
     /// Writes `value` into `file` of the cgroup in `directory`, after it is sure that what is
-    /// there now will be restored. A second lease of the same file keeps the first's old value.
+    /// there now will be restored. A second lease of the same file keeps the first's old value,
+    /// unless another program has set one since.
     ///
     /// # Errors
     /// I/O errors of the system; nothing has been written then. Without a guardian nothing is ever written.
@@ -87,7 +88,8 @@ impl Leases {
             .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
         let writing = Held::open_for_writing(&path)?;
         let earlier = self.held.iter().position(|hold| hold.path == path && hold.inode == inode);
-        let before = earlier.map_or(now.to_string(), |at| self.held[at].before.clone());
+        let ours = earlier.map(|at| &self.held[at]).filter(|held| held.is_in_force());
+        let before = ours.map_or(now.to_string(), |held| held.before.clone());
         let id = self.next_id;
         let hold = Lease { id, inode, ours: value.to_owned(), before, path };
         self.tell(&hold.line())?;
@@ -128,6 +130,12 @@ impl Leases {
     pub fn value(&self, directory: &Path, file: &str) -> Option<&str> {
         let path = directory.join(file);
         self.held.iter().find(|hold| hold.path == path).map(|hold| hold.ours.as_str())
+    }
+
+    /// Whether a leased file still has the value that was written into it.
+    pub fn is_in_force(&self, directory: &Path, file: &str) -> bool {
+        let path = directory.join(file);
+        self.held.iter().any(|hold| hold.path == path && hold.is_in_force())
     }
 
     /// How many are held.
@@ -259,6 +267,22 @@ mod tests {
         assert_eq!(crate::world::guardian::watch(&record[..]).restored, 1);
         let limit = fs::read_to_string(root.path().join("memory.zswap.max")).unwrap();
         assert!(limit.starts_with("max"), "{limit}");
+    }
+
+    #[test]
+    fn a_limit_that_another_program_has_set_meanwhile_is_what_is_restored() {
+        let root = tempfile::tempdir().unwrap();
+        let write = |text: &str| fs::write(root.path().join("memory.high"), text).unwrap();
+        write("max\n");
+        let mut leases = leases(root.path());
+        leases.take(root.path(), "memory.high", "8192").unwrap();
+        write("16384\n");
+        assert!(!leases.is_in_force(root.path(), "memory.high"));
+        leases.take(root.path(), "memory.high", "4096").unwrap();
+        write("4096\n");
+        assert!(leases.is_in_force(root.path(), "memory.high"));
+        drop(leases);
+        assert_eq!(high(root.path()), "16384");
     }
 
     #[test]

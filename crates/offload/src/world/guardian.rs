@@ -74,7 +74,8 @@ impl Lease {
 
     /// Whether the file still has the daemon's value.
     pub fn is_in_force(&self) -> bool {
-        fs::read_to_string(&self.path).is_ok_and(|now| now.trim() == self.ours)
+        let page_bytes = rustix::param::page_size() as u64;
+        fs::read_to_string(&self.path).is_ok_and(|now| is_value(now.trim(), &self.ours, page_bytes))
     }
 
     /// Puts the value back, if it is still ours to restore.
@@ -90,6 +91,14 @@ impl Lease {
         Held::open_for_writing(&self.path)?.write(&format!("{}\n", self.before))?;
         Ok(true)
     }
+}
+
+/// Whether a file that says `now` was given the value `written`. The kernel keeps limits in pages,
+/// and leaves out the part of one: with pages of 64 KiB hardly any limit reads as it was written.
+fn is_value(now: &str, written: &str, page_bytes: u64) -> bool {
+    let rounded = |written: u64| written - written % page_bytes;
+    let numbers = now.parse().ok().zip(written.parse().ok());
+    now == written || numbers.is_some_and(|(now, written): (u64, u64)| now == rounded(written))
 }
 
 /// The files that may be borrowed.
@@ -188,6 +197,19 @@ mod tests {
         fs::write(&path, "4096\n").unwrap();
         let another = hold(&path, inode + 1);
         assert_eq!(watch(another.line().as_bytes()), Restored { restored: 0, left: 1 });
+    }
+
+    #[test]
+    fn a_limit_reads_as_whole_pages() {
+        let written = (250 << 20) + 4096;
+        for (page_bytes, now) in [(4096, written), (65_536, 250 << 20), (16_384, 250 << 20)] {
+            let now = now.to_string();
+            assert!(is_value(&now, &written.to_string(), page_bytes), "{page_bytes}");
+        }
+        assert!(is_value("max", "max", 65_536) && is_value("0", "0", 65_536));
+        for other in ["max", "0", "262144000", "262213632"] {
+            assert!(!is_value(other, &written.to_string(), 4096), "{other}");
+        }
     }
 
     #[test]

@@ -6,7 +6,6 @@ mod tree;
 
 use std::fs;
 use std::path::Path;
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use prairie_daemon::log::{Format, Log, Verbosity};
@@ -14,7 +13,7 @@ use prairie_offload::daemon::{Daemon, Setting};
 use prairie_offload::world::fault_alarm::FaultAlarm;
 use prairie_offload::world::lease::Leases;
 use proptest::prelude::*;
-use tree::{MIB, Tree};
+use tree::{MIB, Tree, captured};
 
 fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
@@ -542,31 +541,6 @@ fn a_rule_without_matches_is_reported() {
     assert!(told.contains("rule 2: no cgroup matches \"nowhere/*\""), "{told}");
     assert!(told.contains("work/a: rule 1 wins over rule 2"), "{told}");
     assert_eq!(told.matches("wins over").count(), 1, "{told}");
-}
-
-/// Where a log's lines can be read.
-#[derive(Clone, Default)]
-struct CapturedLog(Arc<Mutex<Vec<u8>>>);
-
-impl std::io::Write for CapturedLog {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().unwrap().write(bytes)
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
-impl CapturedLog {
-    fn text(&self) -> String {
-        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
-    }
-}
-
-fn captured(format: Format) -> (Log, CapturedLog) {
-    let told = CapturedLog::default();
-    (Log::new(format, Verbosity::All, Box::new(told.clone())), told)
 }
 
 #[test]

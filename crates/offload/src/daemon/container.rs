@@ -172,7 +172,10 @@ impl Container {
     pub fn set_rule(&mut self, number: usize, rule: &Rule) {
         self.rule = number;
         self.controller.set_profile(rule.profile);
-        self.backend = rule.backend;
+        if std::mem::replace(&mut self.backend, rule.backend) != rule.backend {
+            // What was learned with the other back end is no reason to go past zswap with this one.
+            (self.routed, self.tiers) = (false, Tiers::default());
+        }
     }
 
     /// The name of the means by which its memory is taken.

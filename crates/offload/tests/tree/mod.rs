@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
 
 use prairie_daemon::log::{Format, Log, Verbosity};
 use prairie_offload::config::Config;
@@ -175,4 +176,29 @@ impl Tree {
         changed.sort();
         changed
     }
+}
+
+/// Where a log's lines can be read.
+#[derive(Clone, Default)]
+pub struct CapturedLog(Arc<Mutex<Vec<u8>>>);
+
+impl std::io::Write for CapturedLog {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+impl CapturedLog {
+    pub fn text(&self) -> String {
+        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+    }
+}
+
+pub fn captured(format: Format) -> (Log, CapturedLog) {
+    let told = CapturedLog::default();
+    (Log::new(format, Verbosity::All, Box::new(told.clone())), told)
 }

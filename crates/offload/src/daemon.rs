@@ -191,13 +191,14 @@ impl Daemon {
     /// Does what is due at `now`, and returns when the next thing is.
     pub fn tick(&mut self, now: Duration) -> Duration {
         self.finish_jobs(now);
-        let emergency = self.watch_emergency(now);
-        let objectives = self.read_objectives(now);
-        // Also after a clock that went back, by more than the interval.
+        // First, because after a reload containers still have the numbers of the old rules. Also
+        // after a clock that went back, by more than the interval.
         if now >= self.next_discovery || now + self.config.daemon.discover < self.next_discovery {
             self.look_for_cgroups(now);
             self.next_discovery = now + self.config.daemon.discover;
         }
+        let emergency = self.watch_emergency(now);
+        let objectives = self.read_objectives(now);
         let watches = [emergency, objectives].into_iter().flatten();
         let mut next = watches.fold(self.next_discovery, Duration::min);
         for at in 0..self.containers.len() {

@@ -46,3 +46,41 @@ fn another_back_end_begins_without_what_became_of_the_last() {
         assert_eq!(daemon.status().lock().cgroups[0].backend, after, "{before}");
     }
 }
+
+/// Stalls of the whole host in the two seconds before `now`.
+fn stall(tree: &Tree, now: u64) {
+    let line = format!("avg10=0.00 avg60=0.00 avg300=0.00 total={}\n", now * 1_000_000);
+    tree.write_proc("pressure/memory", &format!("some {line}full {line}"));
+}
+
+#[test]
+fn a_rule_that_is_gone_is_not_asked_for() {
+    let tree = Tree::new();
+    for name in ["batch/b", "web/a"] {
+        tree.cgroup(name, 400 * MIB);
+        tree.write(&format!("{name}/cgroup.events"), "populated 1\nfrozen 0\n");
+    }
+    tree.write("../p99", "1\n");
+    let file = tree.path("../p99");
+    let classes = format!(
+        "{DAEMON}[emergency]\nafter = \"2s\"\n[class.web]\nwarm_up = \"0s\"\n\
+         objective = {{ file = {file:?}, at_most = 5.0, every = \"2s\" }}\n"
+    );
+    let web = "[[rule]]\ncgroups = [\"web/*\"]\nclass = \"web\"\n";
+    let mut daemon = tree.daemon(&format!("{classes}{}{web}", rule("batch/*", "")));
+    for at in 0..4 {
+        stall(&tree, 0);
+        daemon.tick(seconds(2 * at));
+    }
+    assert_eq!(daemon.containers()[1].rule, 1);
+    // The class is missed, and a container is to be named, at the first look after the reload.
+    tree.write("../p99", "9\n");
+    stall(&tree, 8);
+    daemon.reload(tree.config(&format!("{classes}{web}")));
+    daemon.tick(seconds(8));
+    let verdict = daemon.status().lock().emergency.verdict.clone();
+    assert!(verdict.starts_with("web/a: would be killed"), "{verdict}");
+    daemon.tick(seconds(10));
+    let status = daemon.status().lock().clone();
+    assert_eq!((status.cgroups.len(), status.classes[0].objective.as_str()), (1, "missed"));
+}

@@ -414,8 +414,9 @@ impl Daemon {
 
     fn take_figures(&mut self, now: Duration, figures: HostFigures) {
         let before = std::mem::replace(&mut self.figures, figures);
-        if let (Some(budget), Some(_)) = (&mut self.budget, self.figures_at) {
-            budget.count(now, figures.swapped_out_bytes.saturating_sub(before.swapped_out_bytes));
+        let written = before.swapped_out_bytes.zip(figures.swapped_out_bytes);
+        if let (Some(budget), Some((before, after))) = (&mut self.budget, written) {
+            budget.count(now, after.saturating_sub(before));
         }
         self.figures_at = Some(now);
         let mut status = self.status.lock();

@@ -5,6 +5,7 @@ mod tree;
 
 use std::time::Duration;
 
+use prairie_offload::daemon::Daemon;
 use tree::{MIB, Tree};
 
 fn seconds(seconds: u64) -> Duration {
@@ -83,4 +84,28 @@ fn a_rule_that_is_gone_is_not_asked_for() {
     daemon.tick(seconds(10));
     let status = daemon.status().lock().clone();
     assert_eq!((status.cgroups.len(), status.classes[0].objective.as_str()), (1, "missed"));
+}
+
+#[test]
+fn a_write_limit_counts_from_the_reload_that_adds_it() {
+    let tree = Tree::new();
+    tree.cgroup("work/a", 400 * MIB);
+    let written = |mib: u64| tree.write_proc("vmstat", &format!("pswpout {}\n", mib << 8));
+    written(1 << 20);
+    let rule = rule("work/*", "");
+    let mut daemon = tree.daemon(&format!("{DAEMON}{rule}"));
+    daemon.tick(seconds(0));
+    daemon.tick(seconds(6));
+    // 100 MiB an hour; a terabyte was written before.
+    daemon.reload(tree.config(&format!("{DAEMON}swap_writes_per_day = \"2400M\"\n{rule}")));
+    for step in 2..6 {
+        daemon.tick(seconds(6 * step));
+    }
+    let left = |daemon: &Daemon| daemon.status().lock().write_budget_bytes.unwrap() / MIB;
+    assert_eq!(left(&daemon), 100);
+    written((1 << 20) + 40);
+    for step in 6..12 {
+        daemon.tick(seconds(6 * step));
+    }
+    assert!((60..63).contains(&left(&daemon)), "{} MiB", left(&daemon));
 }

@@ -32,8 +32,8 @@ pub struct HostFigures {
     pub pool_bytes: u64,
     /// The uncompressed size of its pages.
     pub pooled_bytes: u64,
-    /// Pages written to swap devices since boot, in bytes.
-    pub swapped_out_bytes: u64,
+    /// Pages written to swap devices since boot, in bytes; `None` if they were not read.
+    pub swapped_out_bytes: Option<u64>,
 }
 
 /// Below this a pool is too small to be judged.
@@ -80,10 +80,8 @@ impl HostMemory {
         let device_bytes = sum(|s| if s.is_zram() { 0 } else { s.size_bytes });
         let wanted = ["SwapCached", "Zswap", "Zswapped"];
         let [cached, pool, pooled] = sizes(self.meminfo.read_piece(buffer)?, wanted)?;
-        let vmstat = if with_writes { self.vmstat.read(buffer)? } else { "" };
-        let pages = vmstat.lines();
-        let pages = pages.filter_map(|line| line.strip_prefix("pswpout "));
-        let pages: u64 = pages.filter_map(|pages| pages.trim().parse().ok()).next().unwrap_or(0);
+        let swapped_out_bytes =
+            if with_writes { swapped_out_bytes(self.vmstat.read(buffer)?) } else { None };
         Ok(HostFigures {
             swap_bytes,
             swap_used_bytes,
@@ -91,9 +89,15 @@ impl HostMemory {
             swap_cached_bytes: cached.unwrap_or(0),
             pool_bytes: pool.unwrap_or(0),
             pooled_bytes: pooled.unwrap_or(0),
-            swapped_out_bytes: pages.saturating_mul(4096),
+            swapped_out_bytes,
         })
     }
+}
+
+/// Bytes written to swap since boot, as in `/proc/vmstat`.
+fn swapped_out_bytes(vmstat: &str) -> Option<u64> {
+    let pages = vmstat.lines().find_map(|line| line.strip_prefix("pswpout "))?;
+    pages.trim().parse::<u64>().ok().map(|pages| pages.saturating_mul(4096))
 }
 
 /// The lines of `/proc/meminfo` with these names, in bytes; what follows the last is not sampled.

@@ -256,10 +256,7 @@ impl Daemon {
                 self.status.lock().cgroups[at].trouble = "the host's swap cannot be read".into();
                 return;
             }
-            Err(CgroupError::Gone) => {
-                self.next_discovery = Duration::ZERO;
-                return;
-            }
+            Err(CgroupError::Gone) => return self.lose(at),
             Err(trouble) => {
                 let path = self.containers[at].cgroup.path.clone();
                 self.status.lock().cgroups[at].trouble = trouble.to_string();
@@ -491,7 +488,7 @@ impl Daemon {
                 container.controller.measured(now, bytes);
             }
             Outcome::Idle(None) => container.controller.ageing_failed(),
-            Outcome::Failed(error) if is_gone(&error) => self.next_discovery = Duration::ZERO,
+            Outcome::Failed(error) if is_gone(&error) => self.lose(at),
             Outcome::Failed(error) => {
                 container.refused_until =
                     now + container.controller.profile().period * REFUSED_PERIODS;

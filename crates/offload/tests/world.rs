@@ -230,6 +230,28 @@ fn without_memory_reclaim_memory_high_is_lowered_and_put_back() {
 }
 
 #[test]
+fn a_container_whose_files_went_and_came_is_opened_again() {
+    let tree = Tree::new();
+    tree.cgroup("work/a", 400 * MIB);
+    fs::remove_file(tree.path("work/a/memory.reclaim")).unwrap();
+    let mut daemon = tree.guarded_daemon(RULE);
+    daemon.tick(seconds(0));
+    let first = daemon.containers()[0].id;
+    // As with "-memory" in the parent's cgroup.subtree_control: the directory stays.
+    fs::rename(tree.path("work/a/memory.current"), tree.path("current")).unwrap();
+    for step in 1..4 {
+        daemon.tick(seconds(6 * step));
+    }
+    assert_eq!(daemon.containers().len(), 0);
+    fs::rename(tree.path("current"), tree.path("work/a/memory.current")).unwrap();
+    for step in 4..8 {
+        daemon.tick(seconds(6 * step));
+    }
+    assert_ne!(daemon.containers()[0].id, first);
+    assert!(daemon.status().lock().cgroups[0].requests > 0);
+}
+
+#[test]
 fn a_container_that_compresses_badly_is_sent_to_the_device_until_the_end() {
     let tree = Tree::new();
     tree.cgroup("work/a", 400 * MIB);

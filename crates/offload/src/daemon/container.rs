@@ -38,6 +38,8 @@ pub struct Container {
     pub rule: usize,
     /// The inode of its directory, as listed.
     pub(super) inode: u64,
+    /// Its files are gone: it leaves at the next search for cgroups.
+    pub(super) gone: bool,
     /// Its files.
     pub cgroup: Cgroup,
     /// The controller.
@@ -142,6 +144,7 @@ impl Container {
             id,
             rule: named.rule,
             inode: named.inode,
+            gone: false,
             cgroup,
             controller,
             trigger,

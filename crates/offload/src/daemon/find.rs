@@ -21,8 +21,10 @@ impl Daemon {
         let present = || named.iter().filter(|named| named.is_taken());
         // The names are sorted by levels, not bytes: search, do not bisect.
         let is_named = |container: &Container| {
-            present()
-                .any(|named| named.path == container.cgroup.path && named.inode == container.inode)
+            let is_it = |named: &MatchedCgroup| {
+                named.path == container.cgroup.path && named.inode == container.inode
+            };
+            !container.gone && present().any(is_it)
         };
         let (kept, gone): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.containers).into_iter().partition(is_named);
@@ -50,6 +52,15 @@ impl Daemon {
         let complete =
             named.iter().filter(|named| named.is_taken()).count() == self.containers.len();
         self.walked = if complete { walked } else { DirectorySet::default() };
+    }
+
+    /// A container's files are gone, and are looked for soon. The directory may be there still, as
+    /// unchanged as all others: where the memory controller is switched off and on, other files of
+    /// the same names come.
+    pub(super) fn lose(&mut self, at: usize) {
+        self.containers[at].gone = true;
+        self.walked = DirectorySet::default();
+        self.next_discovery = Duration::ZERO;
     }
 
     /// Reads the known pods, if a rule needs them. Returns whether nothing has changed.

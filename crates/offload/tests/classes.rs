@@ -104,6 +104,31 @@ fn an_objective_that_cannot_be_read_for_three_intervals_stops_reclaim() {
 }
 
 #[test]
+fn an_objective_that_nobody_writes_any_more_becomes_unknown() {
+    let tree = Tree::new();
+    tree.write("../p99", "1\n");
+    let mut daemon = with_objective(&tree);
+    let mut step = 0;
+    let mut guard = |seconds_old: u64| {
+        let file = std::fs::File::options().write(true).open(tree.path("../p99")).unwrap();
+        let written = std::time::SystemTime::now() - seconds(seconds_old);
+        file.set_modified(written).unwrap();
+        for _ in 0..6 {
+            daemon.tick(seconds(3 * step));
+            step += 1;
+        }
+        guards(&daemon)[1].clone()
+    };
+    assert_eq!(guard(0), "");
+    assert_eq!(guard(4), "", "read every 2 s, valid for 6 s");
+    assert_eq!(guard(60), "objective-unknown");
+    assert_eq!(guard(0), "");
+    guard(60);
+    let trouble = daemon.status().lock().classes[0].trouble.clone();
+    assert!(trouble.contains("p99: written 60 s ago, expected a new value every 2 s"), "{trouble}");
+}
+
+#[test]
 fn where_swap_is_scarce_the_lower_class_goes_on() {
     let tree = Tree::new();
     tree.cgroup("batch/b", 400 * MIB);

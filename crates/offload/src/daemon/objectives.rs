@@ -10,7 +10,7 @@ use crate::objective::{Objective, Record, Standing};
 use crate::observation::Room;
 use crate::precedence;
 use crate::status::ClassStatus;
-use crate::world::objectives::Reader;
+use crate::world::objectives::{Reader, Sample};
 
 /// What is known of a class.
 #[derive(Debug)]
@@ -52,8 +52,8 @@ impl ClassState {
     fn poll(&mut self, now: Duration) -> bool {
         let Some(Followed { reader, record, .. }) = &mut self.followed else { return false };
         match reader.poll(now) {
-            Some(Ok(value)) => {
-                record.read(now, value);
+            Some(Ok(Sample { value, age })) => {
+                record.read(now.saturating_sub(age), value);
                 self.trouble.clear();
             }
             Some(Err(trouble)) => self.trouble = trouble,

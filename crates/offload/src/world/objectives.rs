@@ -3,12 +3,13 @@
 
 use std::fs::File;
 use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use crate::objective::{Objective, Source, value_of_file, value_of_response};
+use crate::objective::{Objective, STALE_FACTOR, Source, value_of_file, value_of_response};
 
 /// A server that takes longer to answer is given up until the next interval.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -17,7 +18,16 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const MAX_BYTES: u64 = 1 << 20;
 
 /// A value, or why there is none.
-pub type Reading = Result<f64, String>;
+pub type Reading = Result<Sample, String>;
+
+/// A value that was read.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Sample {
+    /// The value.
+    pub value: f64,
+    /// How old it was when it was read: the time since a file was written.
+    pub age: Duration,
+}
 
 /// Reads the value of an objective again and again.
 #[derive(Debug)]
@@ -106,20 +116,39 @@ fn follow(shared: &Shared, source: &Source, every: Duration) {
 fn read(source: &Source, every: Duration) -> Reading {
     match source {
         Source::File(path) => {
-            let text = read_file(path).map_err(|error| error.to_string());
-            text.and_then(|text| value_of_file(&text))
-                .map_err(|reason| format!("{}: {reason}", path.display()))
+            sample_of_file(path, every).map_err(|reason| format!("{}: {reason}", path.display()))
         }
         Source::Query { server, query } => ask(server, query, every.min(PATIENCE))
             .and_then(|text| value_of_response(&text))
+            .map(|value| Sample { value, age: Duration::ZERO })
             .map_err(|reason| format!("{server}: {reason}")),
     }
 }
 
-fn read_file(path: &Path) -> io::Result<String> {
+/// The value in a file that was written a short while ago: a program that has died leaves its last
+/// value behind.
+fn sample_of_file(path: &Path, every: Duration) -> Reading {
+    let (text, age) = read_file(path).map_err(|error| error.to_string())?;
+    let value = value_of_file(&text)?;
+    if age > every * STALE_FACTOR {
+        let (age, every) = (age.as_secs(), every.as_secs());
+        return Err(format!("written {age} s ago, expected a new value every {every} s"));
+    }
+    Ok(Sample { value, age })
+}
+
+/// The text of a file, and the whole seconds since it was written: none after a wall clock that
+/// went back, and none of a kernel file, which has no blocks and is written when it is read.
+fn read_file(path: &Path) -> io::Result<(String, Duration)> {
+    let file = File::open(path)?;
+    let metadata = file.metadata()?;
+    let age = match metadata.blocks() {
+        0 => 0,
+        _ => metadata.modified()?.elapsed().unwrap_or_default().as_secs(),
+    };
     let mut text = String::new();
-    File::open(path)?.take(MAX_BYTES).read_to_string(&mut text)?;
-    Ok(text)
+    file.take(MAX_BYTES).read_to_string(&mut text)?;
+    Ok((text, Duration::from_secs(age)))
 }
 
 fn ask(server: &str, query: &str, patience: Duration) -> Result<String, String> {
@@ -155,8 +184,34 @@ mod tests {
         assert!(error.starts_with(&format!("{}: ", path.display())), "{error}");
         std::fs::write(&path, "0.5\n").unwrap();
         assert_eq!(reader.poll(ms(999)), None);
-        assert_eq!(reader.poll(ms(1_000)), Some(Ok(0.5)));
+        assert_eq!(reader.poll(ms(1_000)).unwrap().unwrap().value, 0.5);
         assert_eq!(reader.poll(ms(1_001)), None);
+    }
+
+    #[test]
+    fn a_value_is_as_old_as_its_file_but_a_kernel_files() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("p99");
+        std::fs::write(&path, "0.5\n").unwrap();
+        let every = Duration::from_secs(10);
+        let write_ago = |seconds| {
+            let file = File::options().write(true).open(&path).unwrap();
+            file.set_modified(std::time::SystemTime::now() - Duration::from_secs(seconds)).unwrap();
+            sample_of_file(&path, every)
+        };
+        let sample = write_ago(25).unwrap();
+        assert!(sample.value == 0.5 && (25..=26).contains(&sample.age.as_secs()), "{sample:?}");
+        let error = write_ago(90).unwrap_err();
+        assert!(error.ends_with("s ago, expected a new value every 10 s"), "{error}");
+        let file = File::options().write(true).open(&path).unwrap();
+        file.set_modified(std::time::SystemTime::now() + every).unwrap();
+        assert_eq!(
+            sample_of_file(&path, every).unwrap().age,
+            Duration::ZERO,
+            "the clock went back"
+        );
+        let kernels = sample_of_file(Path::new("/proc/self/stat"), every).unwrap();
+        assert_eq!(kernels.age, Duration::ZERO);
     }
 
     #[test]
@@ -177,7 +232,8 @@ mod tests {
         let (server, query) = (format!("http://{address}/"), "max(p99{job=\"web\"}) + 1".into());
         let source = Source::Query { server: server.clone(), query };
         let mut reader = Reader::start(&objective(source), false).unwrap();
-        assert_eq!(reader.poll(Duration::ZERO), Some(Ok(0.25)));
+        let age = Duration::ZERO;
+        assert_eq!(reader.poll(Duration::ZERO), Some(Ok(Sample { value: 0.25, age })));
         let failed = reader.poll(Duration::from_secs(1)).unwrap();
         assert_eq!(failed, Err(format!("{server}: the query failed: parse error")));
         let url = answers.join().unwrap();

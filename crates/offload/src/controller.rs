@@ -43,6 +43,10 @@ const RETURN_COST: f64 = 0.1;
 /// (*chosen*): the guard then blocks for seven periods.
 const MAX_SCANNED: f64 = 4.0;
 
+/// Over-reclaim is compensated for no longer than this without pressure (chosen). What a kernel
+/// takes beyond a request is far less.
+const MOST_OWED: Duration = Duration::from_secs(3600);
+
 /// A container that misreports its age has to show at most this multiple of the profile's age.
 const MAX_MIN_AGE_FACTOR: u32 = 8;
 
@@ -379,6 +383,7 @@ impl Controller {
     fn count(&mut self, past: &mut History, now: &Observation, taken_pages: u64, returned: u64) {
         let taken_bytes = taken_pages.saturating_mul(PAGE);
         self.over_reclaim = self.over_reclaim.after(self.asked_bytes, taken_bytes);
+        self.over_reclaim = self.over_reclaim.at_most(self.most_owed_bytes(now));
         self.ageing.taken(taken_bytes);
         self.returns.count(now.at, taken_pages, returned);
         self.balance.count(&past.before, now);
@@ -396,6 +401,13 @@ impl Controller {
         };
         self.returns.start_again(now.at + self.profile.hold.max(measured));
         self.ageing.renew(self.min_age);
+    }
+
+    /// What is allowed without pressure in [`MOST_OWED`].
+    fn most_owed_bytes(&self, now: &Observation) -> u64 {
+        let each = self.profile.senpai.reclaim_bytes(now.current_bytes, 0.0);
+        let periods = MOST_OWED.div_duration_f64(self.profile.period);
+        (each as f64 * periods) as u64
     }
 
     /// Whether refaults are too many for what they cost, or at any cost.

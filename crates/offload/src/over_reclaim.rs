@@ -27,6 +27,14 @@ impl OverReclaim {
         OverReclaim { owed_bytes: self.owed_bytes.saturating_add(surplus) }
     }
 
+    /// Forgets what exceeds `most_bytes`. Others reclaim, too: page cache of a backup that is read
+    /// once goes through a container in multiples of its size, and says little about the memory
+    /// that is in it later.
+    #[must_use]
+    pub fn at_most(self, most_bytes: u64) -> OverReclaim {
+        OverReclaim { owed_bytes: self.owed_bytes.min(most_bytes) }
+    }
+
     /// Compensates with a period's allowance; returns the remaining over-reclaim and the bytes that
     /// may be requested.
     #[must_use]
@@ -63,6 +71,13 @@ mod tests {
     fn taking_less_earns_nothing() {
         assert_eq!(OverReclaim::default().after(10 * MIB, MIB), OverReclaim::default());
         assert_eq!(OverReclaim::default().pay(MIB), (OverReclaim::default(), MIB));
+    }
+
+    #[test]
+    fn reclaim_by_others_is_forgotten_beyond_a_limit() {
+        let backup = OverReclaim::default().after(0, 100 << 30);
+        assert_eq!(backup.at_most(30 * MIB).owed_bytes(), 30 * MIB);
+        assert_eq!(OverReclaim::default().after(0, MIB).at_most(30 * MIB).owed_bytes(), MIB);
     }
 
     proptest! {

@@ -106,6 +106,21 @@ fn what_is_owed_is_worked_off_several_periods_at_a_time() {
     assert_eq!(looks, [(Some("over-reclaim"), 153, 0, 4), (None, 0, 51, 4)]);
 }
 
+/// A backup of 100 GiB goes through a container of 400 MiB.
+#[test]
+fn reclaim_by_others_delays_requests_for_an_hour_at_most() {
+    let mut controller = Controller::new(profile(), Means::None, false, COST);
+    controller.decide(&quiet(0));
+    let pages = 100 << 18;
+    let after = |periods| {
+        let stat = MemoryStat { pgsteal: pages, pgscan: pages, ..quiet(periods).stat };
+        Observation { stat, ..quiet(periods) }
+    };
+    let asks = |period: &u64| controller.decide(&after(*period)).reclaim.is_some();
+    // 600 periods, and what the whole bytes of each leave.
+    assert_eq!((1..20_000).find(asks), Some(601));
+}
+
 /// What has been agreed upon for several periods does not outlive a change, and a container that is
 /// as idle again begins again.
 #[test]

@@ -119,9 +119,12 @@ impl Ageing {
         self.first.is_some_and(|first| now >= first + self.min_age)
     }
 
-    /// The world summed up `idle_bytes` at that time.
+    /// The world summed up `idle_bytes` at that time. A result that comes before the mark is old
+    /// enough was requested for an earlier one, whose bits are cleared again.
     pub fn measured(&mut self, now: Duration, idle_bytes: u64) {
-        self.state = State::Known { at: now, bytes: (idle_bytes as f64 * MARGIN) as u64 };
+        if matches!(self.state, State::Marked { at } if now >= at + self.min_age) {
+            self.state = State::Known { at: now, bytes: (idle_bytes as f64 * MARGIN) as u64 };
+        }
     }
 
     /// Subtracts reclaimed bytes from the idle memory.
@@ -203,6 +206,18 @@ mod tests {
         ageing.measured(seconds(120), 1 << 30);
         assert_eq!(ageing.step(seconds(2_519), false), Step::Wait);
         assert_eq!(ageing.step(seconds(2_520), false), Step::Mark);
+    }
+
+    #[test]
+    fn a_result_for_an_earlier_mark_says_nothing() {
+        let mut ageing = Ageing::new(Means::AccessedBits, seconds(120));
+        ageing.step(seconds(0), false);
+        assert_eq!(ageing.step(seconds(120), false), Step::Measure);
+        ageing.renew(seconds(240));
+        ageing.measured(seconds(121), 1 << 30);
+        assert_eq!(ageing.step(seconds(126), false), Step::Mark);
+        ageing.measured(seconds(127), 1 << 30);
+        assert_eq!(ageing.idle(), Idle::Measuring);
     }
 
     #[test]

@@ -293,6 +293,7 @@ impl Daemon {
         let (standing, emergency) = (self.standing_of(at), self.emergency_rest(now));
         let (container, generations) = (&mut self.containers[at], self.generations.as_ref());
         container.orders = Orders { standing, emergency, ..container.orders };
+        container.check_processes(&self.setting.host.paths.proc);
         let (mut seen, suffices) = container.glimpse(now, generations, &mut self.buffer)?;
         // A series is a record of everything.
         let container = &mut self.containers[at];
@@ -341,7 +342,7 @@ impl Daemon {
             }
             Step::Measure => {
                 let work = container.measure(proc);
-                submit(container, Some(work));
+                submit(container, work);
             }
         }
         let Some(reclaim) = decision.reclaim else { return 0 };
@@ -483,11 +484,8 @@ impl Daemon {
                 let longest = calls.longest.as_micros() as u64;
                 entry.longest_call_us = entry.longest_call_us.max(longest);
             }
-            Outcome::Idle(Some(bytes)) => {
-                let bytes = bytes.saturating_add(container.unmapped_cache_bytes());
-                container.controller.measured(now, bytes);
-            }
-            Outcome::Idle(None) => container.controller.ageing_failed(),
+            Outcome::Cleared(processes) => container.cleared(processes),
+            Outcome::Idle(idle) => container.measured(now, idle),
             Outcome::Failed(error) if is_gone(&error) => self.lose(at),
             Outcome::Failed(error) => {
                 container.refused_until =

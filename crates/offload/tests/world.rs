@@ -251,6 +251,85 @@ fn a_container_whose_files_went_and_came_is_opened_again() {
     assert!(daemon.status().lock().cgroups[0].requests > 0);
 }
 
+/// A container on the classic lists, with a process whose memory is idle.
+fn with_accessed_bits() -> Tree {
+    let tree = Tree::new();
+    tree.cgroup("work/a", 400 * MIB);
+    tree.write("work/a/cgroup.procs", "7\n");
+    for pid in ["self", "1", "7"] {
+        tree.write_proc(&format!("{pid}/clear_refs"), "");
+    }
+    let idle = "Rss: 409600 kB\nPss: 409600 kB\nReferenced: 0 kB\nLocked: 0 kB\n";
+    tree.write_proc("7/smaps_rollup", idle);
+    tree
+}
+
+const AGED: &str = "[daemon]\nreturn_cost = \"27us\"\ntriggers = false\ncall_time = \"1s\"\n\
+                    [[rule]]\ncgroups = [\"work/*\"]\nwarm_up = \"0s\"\nmin_age = \"30s\"\n";
+
+#[test]
+fn a_measurement_under_way_is_not_requested_again() {
+    let tree = with_accessed_bits();
+    // Reading it hangs until there is a writer: a process with a lot of memory.
+    let slow = tree.path("../proc/7/smaps_rollup");
+    fs::remove_file(&slow).unwrap();
+    let (kind, mode) = (rustix::fs::FileType::Fifo, rustix::fs::Mode::RWXU);
+    rustix::fs::mknodat(rustix::fs::CWD, &slow, kind, mode, 0).unwrap();
+    let log = Log::new(Format::Text, Verbosity::All, Box::new(std::io::sink()));
+    let setting = Setting { workers: 1, ..tree.setting(log, false) };
+    let mut daemon = Daemon::new(tree.config(AGED), setting, Leases::default()).unwrap();
+    daemon.tick(seconds(0));
+    // The thread marks meanwhile.
+    while fs::read_to_string(tree.path("../proc/7/clear_refs")).unwrap() != "1" {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let most = (1..20).map(|step| {
+        daemon.tick(seconds(6 * step));
+        daemon.containers()[0].jobs
+    });
+    let most = most.max();
+    drop(fs::OpenOptions::new().read(true).write(true).open(&slow).unwrap());
+    assert_eq!(most, Some(1));
+}
+
+#[test]
+fn idle_memory_of_a_process_that_has_ended_is_not_requested() {
+    let tree = with_accessed_bits();
+    let mut daemon = tree.daemon(AGED);
+    let mut step = 0;
+    let mut periods = |daemon: &mut Daemon, count: u64| {
+        for _ in 0..count {
+            daemon.tick(seconds(6 * step));
+            step += 1;
+        }
+    };
+    periods(&mut daemon, 12);
+    assert!(tree.asked("work/a").is_some(), "idle for 30 s");
+    // The service is restarted: another process, all of whose memory is in use.
+    fs::remove_dir_all(tree.path("../proc/7")).unwrap();
+    tree.write("work/a/cgroup.procs", "8\n");
+    tree.write_proc("8/clear_refs", "");
+    tree.write_proc("8/smaps_rollup", "Rss: 409600 kB\nReferenced: 409600 kB\n");
+    tree.forget("work/a");
+    periods(&mut daemon, 20);
+    assert_eq!(tree.asked("work/a"), None);
+}
+
+#[test]
+fn a_process_whose_bits_were_not_cleared_is_not_measured() {
+    let tree = with_accessed_bits();
+    let mut daemon = tree.daemon(AGED);
+    daemon.tick(seconds(0));
+    // A child of it, whose page tables begin without accessed bits.
+    tree.write("work/a/cgroup.procs", "8\n");
+    tree.write_proc("8/clear_refs", "");
+    tree.write_proc("8/smaps_rollup", "Rss: 409600 kB\nReferenced: 0 kB\n");
+    for step in 1..8 {
+        daemon.tick(seconds(6 * step));
+    }
+    assert_eq!(tree.asked("work/a"), None);
+}
+
 #[test]
 fn a_container_that_compresses_badly_is_sent_to_the_device_until_the_end() {
     let tree = Tree::new();

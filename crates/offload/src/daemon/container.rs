@@ -1,5 +1,6 @@
 //! One container of the daemon: its cgroup, its controller, and the means to take its memory.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -12,6 +13,7 @@ use crate::objective::Standing;
 use crate::observation::{Idle, Observation, Orders, Room};
 use crate::signal::SIGNALS;
 use crate::tiers::{Tier, Tiers, compress_badly};
+use crate::world::accessed_bits::IdleProcesses;
 use crate::world::cgroup::{Cgroup, CgroupError};
 use crate::world::discover::MatchedCgroup;
 use crate::world::generations::Generations;
@@ -74,6 +76,10 @@ pub struct Container {
     /// How much one call asks for.
     call_size: CallSize,
     request: Option<Request>,
+    /// The processes whose accessed bits were cleared last.
+    cleared: Arc<BTreeSet<u32>>,
+    /// What was idle of them at the last measurement.
+    idle_processes: IdleProcesses,
     backend: Backend,
     routed: bool,
     tiers: Tiers,
@@ -163,6 +169,8 @@ impl Container {
             how,
             call_size: CallSize::new(hands.call_time, hands.host.lists()),
             request: None,
+            cleared: Arc::default(),
+            idle_processes: IdleProcesses::default(),
             backend: rule.backend,
             routed: false,
             tiers: Tiers::default(),
@@ -377,9 +385,39 @@ impl Container {
         }
     }
 
-    /// The job that measures age.
-    pub fn measure(&self, proc: &Path) -> Work {
-        Work::Measure { proc: proc.to_owned(), directory: self.directory() }
+    /// Accessed bits were cleared, of these processes.
+    pub fn cleared(&mut self, processes: BTreeSet<u32>) {
+        self.cleared = Arc::new(processes);
+    }
+
+    /// The job that measures age; nothing while another job is under way, which may be just that.
+    pub fn measure(&self, proc: &Path) -> Option<Work> {
+        (self.jobs == 0).then(|| Work::Measure {
+            proc: proc.to_owned(),
+            directory: self.directory(),
+            cleared: self.cleared.clone(),
+        })
+    }
+
+    /// Age was measured.
+    pub fn measured(&mut self, now: Duration, idle: IdleProcesses) {
+        match idle.bytes() {
+            Some(bytes) => {
+                let bytes = bytes.saturating_add(self.unmapped_cache_bytes());
+                self.controller.measured(now, bytes);
+            }
+            None => self.controller.ageing_failed(),
+        }
+        self.idle_processes = idle;
+    }
+
+    /// Forgets a measurement of processes that have ended since.
+    pub fn check_processes(&mut self, proc: &Path) {
+        if matches!(self.controller.idle(), Idle::Bytes(_)) && self.idle_processes.have_ended(proc)
+        {
+            self.idle_processes = IdleProcesses::default();
+            self.controller.ageing_failed();
+        }
     }
 
     fn directory(&self) -> PathBuf {
@@ -388,7 +426,7 @@ impl Container {
 
     /// Page cache that no process has mapped: accessed bits say nothing of it, and the kernel
     /// keeps what is read again on the active list.
-    pub fn unmapped_cache_bytes(&self) -> u64 {
+    fn unmapped_cache_bytes(&self) -> u64 {
         let stat = &self.seen.stat;
         stat.inactive_file.min(stat.file.saturating_sub(stat.file_mapped))
     }

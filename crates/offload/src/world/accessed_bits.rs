@@ -11,28 +11,61 @@ use std::path::Path;
 
 use prairie_host::texts::fields;
 
-/// Clears the accessed bits of all processes in the cgroup and below. Returns how many processes
+/// Clears the accessed bits of all processes in the cgroup and below. Returns the processes that
 /// let it happen.
-pub fn clear(proc: &Path, cgroup: &Path) -> usize {
+pub fn clear(proc: &Path, cgroup: &Path) -> BTreeSet<u32> {
     let clears = |pid: &u32| fs::write(proc.join(pid.to_string()).join("clear_refs"), "1").is_ok();
-    processes(cgroup).iter().filter(|pid| clears(pid)).count()
+    processes(cgroup).into_iter().filter(clears).collect()
 }
 
-/// Bytes that no process of the cgroup has touched since the bits were cleared, of memory that it
-/// has mapped; `None` where not one process could be read. Memory that several processes share is
-/// counted by its share of each (the kernel's proportional set size).
-pub fn idle_bytes(proc: &Path, cgroup: &Path) -> Option<u64> {
-    let idle = |pid: &u32| {
-        let text = fs::read_to_string(proc.join(pid.to_string()).join("smaps_rollup")).ok()?;
-        let sizes = fields::sizes("smaps_rollup", &text).ok()?;
-        let (rss, referenced) = (*sizes.get("Rss")?, *sizes.get("Referenced")?);
-        let pss = sizes.get("Pss").copied().unwrap_or(rss).min(rss);
-        let unlocked = rss.saturating_sub(sizes.get("Locked").copied().unwrap_or(0));
-        let idle = unlocked.saturating_sub(referenced) as f64;
-        Some((idle * pss as f64 / rss.max(1) as f64) as u64)
-    };
-    let known: Vec<u64> = processes(cgroup).iter().filter_map(idle).collect();
-    (!known.is_empty()).then(|| known.into_iter().fold(0, u64::saturating_add))
+/// Processes whose end is noticed: those with the most idle memory.
+const FOLLOWED: usize = 8;
+
+/// Idle memory by process, the most first.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct IdleProcesses(Vec<(u32, u64)>);
+
+impl IdleProcesses {
+    /// Memory that these processes have mapped and not touched since their bits were cleared. A
+    /// process that began since then does not belong to them: a child starts with page tables
+    /// without accessed bits. Memory that several processes share is counted by its share of each
+    /// (the kernel's proportional set size).
+    pub fn of(proc: &Path, processes: &BTreeSet<u32>) -> IdleProcesses {
+        let idle = |pid: &u32| Some((*pid, idle_bytes(proc, *pid)?));
+        let mut found: Vec<(u32, u64)> = processes.iter().filter_map(idle).collect();
+        found.sort_by_key(|(_, bytes)| std::cmp::Reverse(*bytes));
+        IdleProcesses(found)
+    }
+
+    /// Bytes of all of them; `None` where not one process could be read.
+    pub fn bytes(&self) -> Option<u64> {
+        let bytes = self.0.iter().map(|(_, bytes)| *bytes);
+        (!self.0.is_empty()).then(|| bytes.fold(0, u64::saturating_add))
+    }
+
+    /// Whether processes with most of it have ended: what others have now was not measured.
+    pub fn have_ended(&self, proc: &Path) -> bool {
+        let followed = self.0.iter().take(FOLLOWED);
+        let (mut bytes, mut ended) = (0u64, 0u64);
+        for (pid, idle) in followed {
+            bytes = bytes.saturating_add(*idle);
+            if !proc.join(pid.to_string()).exists() {
+                ended = ended.saturating_add(*idle);
+            }
+        }
+        ended > bytes / 2
+    }
+}
+
+/// Bytes that a process has mapped and not touched since its bits were cleared, by its share.
+fn idle_bytes(proc: &Path, pid: u32) -> Option<u64> {
+    let text = fs::read_to_string(proc.join(pid.to_string()).join("smaps_rollup")).ok()?;
+    let sizes = fields::sizes("smaps_rollup", &text).ok()?;
+    let (rss, referenced) = (*sizes.get("Rss")?, *sizes.get("Referenced")?);
+    let pss = sizes.get("Pss").copied().unwrap_or(rss).min(rss);
+    let unlocked = rss.saturating_sub(sizes.get("Locked").copied().unwrap_or(0));
+    let idle = unlocked.saturating_sub(referenced) as f64;
+    Some((idle * pss as f64 / rss.max(1) as f64) as u64)
 }
 
 /// Processes of the cgroup and all below it.
@@ -63,7 +96,8 @@ mod tests {
         fs::create_dir_all(cgroup.join("below")).unwrap();
         fs::write(cgroup.join("cgroup.procs"), "7\n8\n").unwrap();
         fs::write(cgroup.join("below/cgroup.procs"), "9\nx\n").unwrap();
-        assert_eq!(idle_bytes(&proc, &cgroup), None);
+        let idle = || IdleProcesses::of(&proc, &processes(&cgroup));
+        assert_eq!(idle().bytes(), None);
         let write = |pid: u32, text: &str| {
             fs::create_dir_all(proc.join(pid.to_string())).unwrap();
             fs::write(proc.join(format!("{pid}/smaps_rollup")), text).unwrap();
@@ -72,8 +106,8 @@ mod tests {
         write(7, "Rss: 1000 kB\nPss: 1000 kB\nReferenced: 400 kB\nLocked: 100 kB\n");
         // Half of it shared with another.
         write(9, "Rss: 1000 kB\nPss: 500 kB\nReferenced: 0 kB\nLocked: 0 kB\n");
-        assert_eq!(idle_bytes(&proc, &cgroup), Some((500 + 500) * 1024));
-        assert_eq!(clear(&proc, &cgroup), 2, "8 has gone");
+        assert_eq!(idle().bytes(), Some((500 + 500) * 1024));
+        assert_eq!(clear(&proc, &cgroup), BTreeSet::from([7, 9]), "8 has gone");
         assert_eq!(fs::read_to_string(proc.join("9/clear_refs")).unwrap(), "1");
     }
 }

@@ -1,5 +1,6 @@
 //! Taking memory: each means a small adapter behind one value.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -7,7 +8,7 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 
-use super::accessed_bits;
+use super::accessed_bits::{self, IdleProcesses};
 use super::clock::Clock;
 use super::generations::Eviction;
 use super::lease::Leases;
@@ -69,6 +70,8 @@ pub enum Work {
         proc: PathBuf,
         /// The cgroup's directory.
         directory: PathBuf,
+        /// The processes whose bits were cleared.
+        cleared: Arc<BTreeSet<u32>>,
     },
 }
 
@@ -84,10 +87,12 @@ pub enum Outcome {
         /// The calls that were made.
         calls: Calls,
     },
-    /// Age was marked.
+    /// Age was marked by generations.
     Marked,
-    /// Idle bytes; `None` if no process could be read.
-    Idle(Option<u64>),
+    /// Accessed bits were cleared, of these processes.
+    Cleared(BTreeSet<u32>),
+    /// Idle memory.
+    Idle(IdleProcesses),
     /// It was refused.
     Failed(io::Error),
 }
@@ -165,11 +170,11 @@ impl Work {
             }
             Work::Poke { leases, directory, bytes } => poke(leases, directory, *bytes),
             Work::Clear { proc, directory } => {
-                accessed_bits::clear(proc, directory);
-                Outcome::Marked
+                Outcome::Cleared(accessed_bits::clear(proc, directory))
             }
-            Work::Measure { proc, directory } => {
-                Outcome::Idle(accessed_bits::idle_bytes(proc, directory))
+            Work::Measure { proc, directory, cleared } => {
+                let processes = &accessed_bits::processes(directory) & cleared;
+                Outcome::Idle(IdleProcesses::of(proc, &processes))
             }
         }
     }

@@ -296,7 +296,8 @@ mod tests {
         )
         .unwrap();
         let workers = Workers::new(2).unwrap();
-        let hang = Work::Measure { proc: "/proc".into(), directory: root.path().to_owned() };
+        let (proc, directory) = ("/proc".into(), root.path().to_owned());
+        let hang = Work::Measure { proc, directory, cleared: Arc::default() };
         workers.submit(Job { id: 1, work: hang, deadline: Duration::from_millis(20) });
         workers.submit(reclaim(root.path(), 2, 4096));
         let mut done = Vec::new();

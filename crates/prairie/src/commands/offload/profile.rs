@@ -12,7 +12,7 @@ use prairie_host::cgroup::{MemoryStat, memory_stat};
 use prairie_host::remedy;
 use prairie_offload::ageing::Means;
 use prairie_offload::coldness::{Coldness, GENERATIONS_AT, MEASURED_AT};
-use prairie_offload::world::accessed_bits;
+use prairie_offload::world::accessed_bits::{self, IdleProcesses};
 use prairie_offload::world::discover::{CgroupPattern, discover};
 use prairie_offload::world::generations::Generations;
 use prairie_offload::world::probe::{Host, Paths};
@@ -188,7 +188,7 @@ impl Run<'_> {
         let directories: Vec<PathBuf> =
             self.paths.iter().map(|path| self.host.paths.cgroup.join(path)).collect();
         for (directory, path) in directories.iter().zip(self.paths) {
-            if accessed_bits::clear(proc, directory) == 0 {
+            if accessed_bits::clear(proc, directory).is_empty() {
                 let remedy = remedy::by_user(
                     "run as root (sudo)",
                     "expected processes in it, CAP_DAC_OVERRIDE, and CAP_SYS_PTRACE",
@@ -203,7 +203,8 @@ impl Run<'_> {
                 return Ok(None);
             }
             for (directory, (total, referenced)) in directories.iter().zip(&mut mapped) {
-                let idle = accessed_bits::idle_bytes(proc, directory).unwrap_or(0);
+                let processes = accessed_bits::processes(directory);
+                let idle = IdleProcesses::of(proc, &processes).bytes().unwrap_or(0);
                 let stat = stat(directory).unwrap_or_default();
                 *total = stat.anon.saturating_add(stat.file_mapped).max(idle);
                 referenced[at] = *total - idle;

@@ -412,9 +412,9 @@ impl Daemon {
 
     fn take_figures(&mut self, now: Duration, figures: HostFigures) {
         let before = std::mem::replace(&mut self.figures, figures);
-        let written = before.swapped_out_bytes.zip(figures.swapped_out_bytes);
-        if let (Some(budget), Some((before, after))) = (&mut self.budget, written) {
-            budget.count(now, after.saturating_sub(before));
+        let writes = before.writes.zip(figures.writes);
+        if let (Some(budget), Some((before, after))) = (&mut self.budget, writes) {
+            budget.count(now, after.device_bytes_since(&before));
         }
         self.figures_at = Some(now);
         let mut status = self.status.lock();

@@ -189,3 +189,33 @@ fn writes_are_shaped_before_they_stop() {
     assert!((95..98).contains(&scarcity), "{scarcity}");
     assert_eq!(asked_after(150), (None, 100, "write-budget".to_owned()));
 }
+
+/// Swapping to zram is counted by the kernel as writing to a device, but is none.
+#[test]
+fn writes_to_zram_wear_out_nothing() {
+    for (swaps, mib, left) in [("", 0, 100), ("/dev/sda partition 1048576 0 -2\n", 30, 70)] {
+        let tree = Tree::new();
+        tree.cgroup("work/a", 400 * MIB);
+        tree.write_proc("swaps", &format!("/dev/zram0 partition 1048576 0 100\n{swaps}"));
+        let written = |zram: u64, disk: u64| {
+            tree.write_proc("vmstat", &format!("pswpout {}\n", (zram + disk) << 8));
+            let line =
+                |name: &str, mib: u64| format!(" 253 0 {name} 1 0 8 1 9 0 {} 7\n", mib << 11);
+            let stats = format!("{}{}", line("zram0", zram), line("sda", disk));
+            tree.write_proc("diskstats", &stats);
+        };
+        written(10, 5);
+        // 100 MiB an hour.
+        let config =
+            format!("{DAEMON}swap_writes_per_day = \"2400M\"\n[[rule]]\ncgroups = [\"work/*\"]\n");
+        let mut daemon = tree.daemon(&config);
+        daemon.tick(seconds(0));
+        written(5_000, 5 + mib);
+        for at in 1..4 {
+            daemon.tick(seconds(6 * at));
+        }
+        let status = daemon.status().lock().clone();
+        let budget = status.write_budget_bytes.map(|bytes| bytes / MIB);
+        assert_eq!(budget, Some(left), "{swaps}");
+    }
+}

@@ -15,6 +15,8 @@ pub struct HostMemory {
     meminfo: Held,
     swaps: Held,
     vmstat: Held,
+    /// Not on every kernel.
+    diskstats: Option<Held>,
 }
 
 /// What they say.
@@ -32,8 +34,25 @@ pub struct HostFigures {
     pub pool_bytes: u64,
     /// The uncompressed size of its pages.
     pub pooled_bytes: u64,
-    /// Pages written to swap devices since boot, in bytes; `None` if they were not read.
-    pub swapped_out_bytes: Option<u64>,
+    /// What was written to swap since boot; `None` if it was not read.
+    pub writes: Option<SwapWrites>,
+}
+
+/// Bytes written to swap since boot.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct SwapWrites {
+    /// To all of it; the kernel counts zram as a device.
+    pub all_bytes: u64,
+    /// To zram, which is memory and does not wear out.
+    pub zram_bytes: u64,
+}
+
+impl SwapWrites {
+    /// Bytes written to devices since `before`.
+    pub fn device_bytes_since(&self, before: &SwapWrites) -> u64 {
+        let zram = self.zram_bytes.saturating_sub(before.zram_bytes);
+        self.all_bytes.saturating_sub(before.all_bytes).saturating_sub(zram)
+    }
 }
 
 /// Below this a pool is too small to be judged.
@@ -54,7 +73,12 @@ impl HostMemory {
                 io::Error::new(error.kind(), format!("{}: {error}", path.display()))
             })
         };
-        Ok(HostMemory { meminfo: held("meminfo")?, swaps: held("swaps")?, vmstat: held("vmstat")? })
+        Ok(HostMemory {
+            meminfo: held("meminfo")?,
+            swaps: held("swaps")?,
+            vmstat: held("vmstat")?,
+            diskstats: held("diskstats").ok(),
+        })
     }
 
     /// Pages in RAM that still have a slot in swap, in bytes, and nothing else: for who looks often.
@@ -65,6 +89,20 @@ impl HostMemory {
         let [bytes] = sizes(self.meminfo.read_piece(buffer)?, ["SwapCached"])?;
         let missing = || io::Error::new(io::ErrorKind::InvalidData, "meminfo has no SwapCached");
         bytes.ok_or_else(missing)
+    }
+
+    fn writes(&self, swaps: &[Swap], buffer: &mut Buffer) -> io::Result<Option<SwapWrites>> {
+        let Some(all_bytes) = swapped_out_bytes(self.vmstat.read(buffer)?) else { return Ok(None) };
+        let zram = || swaps.iter().filter(|swap| swap.is_zram());
+        let mut writes = SwapWrites { all_bytes, zram_bytes: 0 };
+        if let Some(diskstats) = self.diskstats.as_ref().filter(|_| zram().next().is_some()) {
+            let text = diskstats.read(buffer)?;
+            let name = |swap: &Swap| swap.path.rsplit('/').next().unwrap_or_default().to_owned();
+            let written = |name: String| text.lines().find_map(|line| written_bytes(line, &name));
+            let bytes = zram().map(name).filter_map(written);
+            writes.zram_bytes = bytes.fold(0, u64::saturating_add);
+        }
+        Ok(Some(writes))
     }
 
     /// Reads them. The swapped-out bytes cost the kernel most, and are read only if `with_writes`.
@@ -80,8 +118,7 @@ impl HostMemory {
         let device_bytes = sum(|s| if s.is_zram() { 0 } else { s.size_bytes });
         let wanted = ["SwapCached", "Zswap", "Zswapped"];
         let [cached, pool, pooled] = sizes(self.meminfo.read_piece(buffer)?, wanted)?;
-        let swapped_out_bytes =
-            if with_writes { swapped_out_bytes(self.vmstat.read(buffer)?) } else { None };
+        let writes = if with_writes { self.writes(&swaps, buffer)? } else { None };
         Ok(HostFigures {
             swap_bytes,
             swap_used_bytes,
@@ -89,7 +126,7 @@ impl HostMemory {
             swap_cached_bytes: cached.unwrap_or(0),
             pool_bytes: pool.unwrap_or(0),
             pooled_bytes: pooled.unwrap_or(0),
-            swapped_out_bytes,
+            writes,
         })
     }
 }
@@ -98,6 +135,14 @@ impl HostMemory {
 fn swapped_out_bytes(vmstat: &str) -> Option<u64> {
     let pages = vmstat.lines().find_map(|line| line.strip_prefix("pswpout "))?;
     pages.trim().parse::<u64>().ok().map(|pages| pages.saturating_mul(4096))
+}
+
+/// Bytes written to one block device since boot, by its line of `/proc/diskstats`: two numbers, the
+/// name, four numbers about reads, two about writes, and the sectors of 512 bytes.
+fn written_bytes(line: &str, name: &str) -> Option<u64> {
+    let mut words = line.split_ascii_whitespace().skip(2);
+    let sectors = words.next().filter(|word| *word == name).and_then(|_| words.nth(6))?;
+    sectors.parse::<u64>().ok().map(|sectors| sectors.saturating_mul(512))
 }
 
 /// The lines of `/proc/meminfo` with these names, in bytes; what follows the last is not sampled.

@@ -89,6 +89,20 @@ pub struct DaemonConfig {
 const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
 
 impl DaemonConfig {
+    /// The keys whose values in `other` a running daemon does not take.
+    pub fn fixed_keys(&self, other: &DaemonConfig) -> Vec<&'static str> {
+        let keys = [
+            ("socket", self.socket != other.socket),
+            ("leases", self.leases != other.leases),
+            ("metrics", self.metrics != other.metrics),
+            ("workers", self.workers != other.workers),
+            ("return_cost", self.return_cost != other.return_cost),
+            ("triggers", self.triggers != other.triggers),
+            ("series", self.series != other.series),
+        ];
+        keys.into_iter().filter(|(_, differs)| *differs).map(|(key, _)| key).collect()
+    }
+
     /// Bytes that may be written to swap devices in a day; `None` without a limit.
     pub fn writes_per_day(&self) -> Option<u64> {
         let rated = self.swap_tbw.map(|tbw| rated_per_day_bytes(tbw, self.swap_lifetime));

@@ -165,8 +165,14 @@ impl Daemon {
     }
 
     /// Takes another configuration. What concerns the process itself (socket, metrics, workers,
-    /// series) stays as it was until the next start.
+    /// series) stays as it was until the next start, which the log says.
     pub fn reload(&mut self, config: Config) {
+        let fixed = self.config.daemon.fixed_keys(&config.daemon);
+        if !fixed.is_empty() {
+            let keys = fixed.join(", ");
+            let what = format_args!("{keys}: changed, takes effect at the next start");
+            self.setting.log.note("warning", what);
+        }
         self.budget = match (config.daemon.writes_per_day(), self.budget) {
             (Some(bytes), Some(budget)) => Some(budget.with_limit(bytes)),
             (bytes, _) => bytes.map(WriteBudget::new),

@@ -5,8 +5,9 @@ mod tree;
 
 use std::time::Duration;
 
+use prairie_daemon::log::Format;
 use prairie_offload::daemon::Daemon;
-use tree::{MIB, Tree};
+use tree::{MIB, Tree, captured};
 
 fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
@@ -108,4 +109,23 @@ fn a_write_limit_counts_from_the_reload_that_adds_it() {
         daemon.tick(seconds(6 * step));
     }
     assert!((60..63).contains(&left(&daemon)), "{} MiB", left(&daemon));
+}
+
+#[test]
+fn keys_that_wait_for_the_next_start_are_named() {
+    let tree = Tree::new();
+    let (log, told) = captured(Format::Text);
+    let rule = rule("work/*", "");
+    let mut daemon = tree.daemon_with(&format!("{DAEMON}{rule}"), log, false);
+    let same = format!("{DAEMON}discover = \"20s\"\ndeadline = \"1s\"\n{rule}");
+    daemon.reload(tree.config(&same));
+    assert!(!told.text().contains("next start"), "{}", told.text());
+    let other = format!(
+        "[daemon]\nreturn_cost = \"30us\"\nworkers = 2\nsocket = \"/run/o.sock\"\n\
+         metrics = \"127.0.0.1:9750\"\nleases = \"/run/o.leases\"\nseries = \"o.parquet\"\n{rule}"
+    );
+    daemon.reload(tree.config(&other));
+    let expected = "socket, leases, metrics, workers, return_cost, triggers, series: changed, \
+                    takes effect at the next start";
+    assert!(told.text().contains(expected), "{}", told.text());
 }

@@ -178,7 +178,12 @@ impl Daemon {
             (bytes, _) => bytes.map(WriteBudget::new),
         };
         match emergencies::Watched::open(&config, &self.setting.host.paths.proc) {
-            Ok(watched) if config.emergency != self.config.emergency => self.emergency = watched,
+            Ok(watched) if config.emergency != self.config.emergency => {
+                self.emergency = watched;
+                // One that the last policy found ends with it, and nobody else would say so.
+                let emergency = &mut self.status.lock().emergency;
+                (emergency.active, emergency.full_share) = (false, 0.0);
+            }
             Ok(_) => {}
             Err(error) => self.report_once("emergencies", error.to_string()),
         }

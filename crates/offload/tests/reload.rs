@@ -112,6 +112,28 @@ fn a_write_limit_counts_from_the_reload_that_adds_it() {
 }
 
 #[test]
+fn an_emergency_ends_with_the_policy_that_found_it() {
+    for after in ["", "[emergency]\nfull_percent = 90\n"] {
+        let tree = Tree::new();
+        tree.cgroup("work/a", 400 * MIB);
+        let rule = rule("work/*", "");
+        let mut daemon = tree.daemon(&format!("{DAEMON}[emergency]\n{rule}"));
+        for at in 0..4 {
+            stall(&tree, 2 * at);
+            daemon.tick(seconds(2 * at));
+        }
+        assert!(daemon.status().lock().emergency.active);
+        daemon.reload(tree.config(&format!("{DAEMON}{after}{rule}")));
+        let emergency = daemon.status().lock().emergency.clone();
+        assert_eq!((emergency.active, emergency.full_share, emergency.count), (false, 0.0, 1));
+        for at in 4..10 {
+            daemon.tick(seconds(2 * at));
+        }
+        assert_eq!(daemon.status().lock().cgroups[0].guard, "", "{after}");
+    }
+}
+
+#[test]
 fn keys_that_wait_for_the_next_start_are_named() {
     let tree = Tree::new();
     let (log, told) = captured(Format::Text);

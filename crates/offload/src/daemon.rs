@@ -11,6 +11,7 @@ pub(crate) mod lines;
 mod objectives;
 pub mod run;
 mod slots;
+mod told;
 pub(crate) mod waiting;
 
 use std::io;
@@ -73,8 +74,8 @@ pub struct Daemon {
     pods: Pods,
     /// The result of the last search for cgroups.
     walked: DirectorySet,
-    /// Problems that were reported already, by path.
-    told: Vec<(String, String)>,
+    /// Problems that were reported already.
+    told: told::Told,
     workers: Workers,
     leases: Arc<Mutex<Leases>>,
     generations: Option<Generations>,
@@ -124,7 +125,7 @@ impl Daemon {
             containers: Vec::new(),
             pods: Pods::default(),
             walked: DirectorySet::default(),
-            told: Vec::new(),
+            told: told::Told::default(),
             leases: Arc::new(Mutex::new(leases)),
             generations,
             figures: HostFigures::default(),
@@ -249,14 +250,18 @@ impl Daemon {
         self.series.take().map_or(Ok(()), Series::finish)
     }
 
-    /// Says something about a cgroup or rule unless it was the last thing said about it.
+    /// Says something about a rule or the host unless it was the last thing said about it.
     fn report_once(&mut self, about: &str, what: String) {
-        match self.told.iter_mut().find(|(known, _)| known == about) {
-            Some((_, last)) if *last == what => return,
-            Some((_, last)) => last.clone_from(&what),
-            None => self.told.push((about.to_owned(), what.clone())),
+        if self.told.is_new(about, &what) {
+            self.setting.log.note("warning", format_args!("{about}: {what}"));
         }
-        self.setting.log.note("warning", format_args!("{about}: {what}"));
+    }
+
+    /// The same about a cgroup.
+    fn report_cgroup(&mut self, path: &str, what: String) {
+        if self.told.is_new_of_cgroup(path, &what) {
+            self.setting.log.note("warning", format_args!("{path}: {what}"));
+        }
     }
 
     /// One container's period.
@@ -271,7 +276,7 @@ impl Daemon {
             Err(trouble) => {
                 let path = self.containers[at].cgroup.path.clone();
                 self.status.lock().cgroups[at].trouble = trouble.to_string();
-                return self.report_once(&path, trouble.to_string());
+                return self.report_cgroup(&path, trouble.to_string());
             }
         };
         let container = &mut self.containers[at];
@@ -328,7 +333,7 @@ impl Daemon {
         let said = [routed, freed];
         if said.iter().any(Option::is_some) {
             let path = container.cgroup.path.clone();
-            said.into_iter().flatten().for_each(|text| self.report_once(&path, text));
+            said.into_iter().flatten().for_each(|text| self.report_cgroup(&path, text));
         }
     }
 
@@ -508,7 +513,7 @@ impl Daemon {
                 status.cgroups[at].refused += 1;
                 status.cgroups[at].trouble.clone_from(&trouble);
                 drop(status);
-                self.report_once(&path, trouble);
+                self.report_cgroup(&path, trouble);
             }
         }
     }

@@ -1,5 +1,6 @@
 //! Which cgroups there are: those that rules name become containers, those that are gone leave.
 
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use super::container::{Access, Container};
@@ -18,13 +19,11 @@ impl Daemon {
         }
         let root = &self.setting.host.paths.cgroup;
         let (named, walked) = walk(root, &self.config.selectors(), &self.pods);
-        let present = || named.iter().filter(|named| named.is_taken());
-        // The names are sorted by levels, not bytes: search, do not bisect.
+        let taken = || named.iter().filter(|named| named.is_taken());
+        let inodes: HashMap<&str, u64> = taken().map(|named| (&*named.path, named.inode)).collect();
         let is_named = |container: &Container| {
-            let is_it = |named: &MatchedCgroup| {
-                named.path == container.cgroup.path && named.inode == container.inode
-            };
-            !container.gone && present().any(is_it)
+            let inode = inodes.get(&*container.cgroup.path);
+            !container.gone && inode == Some(&container.inode)
         };
         let (kept, gone): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.containers).into_iter().partition(is_named);
@@ -34,10 +33,11 @@ impl Daemon {
             leases.restore_below(&container.cgroup.directory);
             self.setting.log.note("gone", format_args!("{}", container.cgroup.path));
         }
-        for named in named.iter().filter(|named| named.is_taken()) {
+        let path = |at: usize| (self.containers[at].cgroup.path.clone(), at);
+        let known: HashMap<String, usize> = (0..self.containers.len()).map(path).collect();
+        for named in taken() {
             let rule = &self.config.rules[named.rule];
-            let known = self.containers.iter_mut().find(|known| known.cgroup.path == named.path);
-            match known {
+            match known.get(&named.path).map(|at| &mut self.containers[*at]) {
                 Some(container) => {
                     container.set_rule(named.rule, rule);
                     container.limit_calls(self.config.daemon.call_time);
@@ -45,12 +45,13 @@ impl Daemon {
                 None => self.open(named, now),
             }
         }
+        let all: HashSet<&str> = named.iter().map(|named| &*named.path).collect();
+        self.told.keep_cgroups(|path| all.contains(path));
         self.warn_of_rules(&named);
         self.list_containers();
         self.list_classes();
         // Those that could not be opened are tried again.
-        let complete =
-            named.iter().filter(|named| named.is_taken()).count() == self.containers.len();
+        let complete = taken().count() == self.containers.len();
         self.walked = if complete { walked } else { DirectorySet::default() };
     }
 
@@ -108,7 +109,7 @@ impl Daemon {
                 self.containers.push(container);
             }
             Err(CgroupError::Gone) => {}
-            Err(trouble) => self.report_once(&named.path, format!("left alone: {trouble}")),
+            Err(trouble) => self.report_cgroup(&named.path, format!("left alone: {trouble}")),
         }
     }
 
@@ -133,12 +134,12 @@ impl Daemon {
         for named in named.iter().filter(|named| named.undecided && !named.covered) {
             let which = named.rule + 1;
             let what = format!("left alone: rule {which} needs labels or a namespace of its pod");
-            self.report_once(&named.path, what);
+            self.report_cgroup(&named.path, what);
         }
         for named in named.iter().filter(|named| !named.also.is_empty() && !named.undecided) {
             let also: Vec<String> = named.also.iter().map(|at| (at + 1).to_string()).collect();
             let (wins, also) = (named.rule + 1, also.join(", "));
-            self.report_once(&named.path, format!("rule {wins} wins over rule {also}"));
+            self.report_cgroup(&named.path, format!("rule {wins} wins over rule {also}"));
         }
     }
 
@@ -147,11 +148,12 @@ impl Daemon {
     fn list_containers(&mut self) {
         self.containers.sort_by(|a, b| a.cgroup.path.cmp(&b.cgroup.path));
         let mut status = self.status.lock();
-        let mut old = std::mem::take(&mut status.cgroups);
+        let old = std::mem::take(&mut status.cgroups).into_iter();
+        let mut old: HashMap<String, CgroupStatus> =
+            old.map(|entry| (entry.path.clone(), entry)).collect();
         for container in &self.containers {
             let path = &container.cgroup.path;
-            let known = old.iter().position(|known| known.path == *path);
-            let mut entry = known.map_or_else(CgroupStatus::default, |at| old.swap_remove(at));
+            let mut entry = old.remove(path).unwrap_or_default();
             let rule = &self.config.rules[container.rule];
             entry.path.clone_from(path);
             entry.rule = container.rule + 1;

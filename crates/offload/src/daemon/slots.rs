@@ -147,7 +147,7 @@ impl Daemon {
             let said = container.glance(comes_back, &self.leases, &mut self.buffer);
             if let Some(text) = said {
                 let path = container.cgroup.path.clone();
-                self.report_once(&path, text);
+                self.report_cgroup(&path, text);
             }
         }
         let follows = self.containers.iter().any(|container| container.gives_up_slots);

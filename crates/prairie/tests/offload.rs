@@ -101,6 +101,21 @@ fn restore_reads_the_record_and_empties_it() {
 }
 
 #[test]
+fn restore_finds_the_record_by_the_configuration() {
+    let directory = tempfile::tempdir().unwrap();
+    let limit = directory.path().join("memory.high");
+    fs::write(&limit, "4096").unwrap();
+    let inode = fs::metadata(directory.path()).unwrap().ino();
+    let line = format!("hold 0 {inode} 4096 8192 {}\n", limit.display());
+    fs::write(directory.path().join("elsewhere"), line).unwrap();
+    let config = "[daemon]\nleases = \"elsewhere\"\n[[rule]]\ncgroups = [\"a\"]\n";
+    fs::write(directory.path().join("offload.toml"), config).unwrap();
+    let output = run(directory.path(), &["offload", "restore", "--config", "offload.toml"]);
+    assert!(output.status.success() && stderr(&output).contains("restored 1 limit"));
+    assert!(fs::read_to_string(&limit).unwrap().starts_with("8192"));
+}
+
+#[test]
 fn restore_leaves_the_limits_of_a_running_daemon() {
     let directory = tempfile::tempdir().unwrap();
     let limit = directory.path().join("memory.high");

@@ -10,6 +10,7 @@ use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 
 use clap::Subcommand;
+use prairie_offload::config::Config;
 use prairie_report::number;
 
 use crate::files::Files;
@@ -33,7 +34,9 @@ impl Args {
         match &self.command {
             OffloadCommand::Run(args) => args.files(),
             OffloadCommand::Check(args) => args.files(),
-            OffloadCommand::Restore(args) => Files::default().input("--leases", [&args.leases]),
+            OffloadCommand::Restore(args) => {
+                Files::default().input("--leases", [&args.leases]).input("--config", &args.config)
+            }
             OffloadCommand::Status(_) | OffloadCommand::Profile(_) | OffloadCommand::Guard => {
                 Files::default()
             }
@@ -77,11 +80,16 @@ struct RestoreArgs {
     /// Record of leased limits
     #[arg(long, value_name = "FILE", default_value = "/run/prairie/offload.leases")]
     leases: PathBuf,
+
+    /// Configuration file (TOML) of the daemon, for its record
+    #[arg(long, value_name = "FILE", conflicts_with = "leases")]
+    config: Option<PathBuf>,
 }
 
 const EXAMPLES: &str = "\
 Examples:
-  sudo prairie offload restore";
+  sudo prairie offload restore
+  sudo prairie offload restore --config offload.toml";
 
 /// Does what was requested.
 pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<ExitCode> {
@@ -104,8 +112,12 @@ impl Args {
 
 fn restore(args: &RestoreArgs) -> anyhow::Result<ExitCode> {
     use anyhow::Context;
-    let restored = prairie_offload::world::guardian::restore_record(&args.leases)
-        .with_context(|| args.leases.display().to_string())?;
+    let leases = match &args.config {
+        Some(config) => Config::load(config)?.daemon.leases,
+        None => args.leases.clone(),
+    };
+    let restored = prairie_offload::world::guardian::restore_record(&leases)
+        .with_context(|| leases.display().to_string())?;
     if restored.restored > 0 {
         output::say(format_args!(
             "restored {}",

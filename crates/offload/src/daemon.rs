@@ -9,6 +9,7 @@ mod emergencies;
 mod find;
 pub(crate) mod lines;
 mod objectives;
+mod route;
 pub mod run;
 mod slots;
 mod told;

@@ -12,12 +12,11 @@ use crate::controller::{Controller, Reclaim};
 use crate::objective::Standing;
 use crate::observation::{Idle, Observation, Orders, Room};
 use crate::signal::SIGNALS;
-use crate::tiers::{Tier, Tiers, compress_badly};
+use crate::tiers::Tiers;
 use crate::world::accessed_bits::IdleProcesses;
 use crate::world::cgroup::{Cgroup, CgroupError};
 use crate::world::discover::MatchedCgroup;
 use crate::world::generations::Generations;
-use crate::world::host_memory::HostFigures;
 use crate::world::lease::Leases;
 use crate::world::probe::Host;
 use crate::world::reclaim::{Work, takes_swappiness};
@@ -71,7 +70,7 @@ pub struct Container {
     /// When its limits were last read.
     limits_at: Duration,
     /// Leased limits are to be checked with them: another program may have changed one.
-    checks_leases: bool,
+    pub(super) checks_leases: bool,
     how: ReclaimMeans,
     /// How much one call asks for.
     call_size: CallSize,
@@ -80,9 +79,9 @@ pub struct Container {
     cleared: Arc<BTreeSet<u32>>,
     /// What was idle of them at the last measurement.
     idle_processes: IdleProcesses,
-    backend: Backend,
-    routed: bool,
-    tiers: Tiers,
+    pub(super) backend: Backend,
+    pub(super) routed: bool,
+    pub(super) tiers: Tiers,
     /// The request after the last observation.
     pub(super) asked_bytes: u64,
     /// Its limit on swap is lowered, so that slots of what is back are freed.
@@ -199,19 +198,6 @@ impl Container {
             }
             (ReclaimMeans::Reclaim { .. }, Means::None) => "memory.reclaim",
             (ReclaimMeans::Poke, _) => "memory.high, restored at once",
-        }
-    }
-
-    /// What became of its back end.
-    pub fn backend(&self) -> &'static str {
-        match (self.backend, self.routed) {
-            (Backend::Auto | Backend::Tiers, true) => "device: its pages compress badly",
-            (Backend::Tiers, false) => "tiers",
-            (Backend::Auto, false) => "auto",
-            (Backend::Zswap, _) => "zswap",
-            (Backend::Device, _) => "device",
-            (Backend::Hierarchy, _) => "hierarchy",
-            (Backend::FileOnly, _) => "file-only",
         }
     }
 
@@ -430,71 +416,7 @@ impl Container {
         let stat = &self.seen.stat;
         stat.inactive_file.min(stat.file.saturating_sub(stat.file_mapped))
     }
-
-    /// The limit by which its memory goes where it should; nothing for what the host does itself.
-    fn wanted_limit(&mut self, host: &HostFigures) -> Option<(&'static str, String)> {
-        let badly = compress_badly(&self.seen);
-        let has_device = host.device_bytes > 0 && self.seen.room.write_budget_bytes != Some(0);
-        let past = || Some((ZSWAP_MAX, "0".to_owned()));
-        match self.backend {
-            Backend::Device if has_device => past(),
-            Backend::Auto if has_device && (badly || self.routed) => past(),
-            Backend::Zswap => Some((ZSWAP_WRITEBACK, "0".to_owned())),
-            Backend::Tiers if has_device => {
-                // Before 6.8 a pool that is full sends new pages to the device and keeps the old.
-                let moves_old = self.cgroup.directory.join(ZSWAP_WRITEBACK).exists();
-                match self.tiers.decide(&self.seen) {
-                    Tier::Device => past(),
-                    Tier::Young(bytes) if moves_old => Some((ZSWAP_MAX, bytes.to_string())),
-                    Tier::Young(_) | Tier::Pool => None,
-                }
-            }
-            _ => None,
-        }
-    }
-
-    /// Selects the configured back end by leased limits. Returns a message, if any.
-    pub fn route(&mut self, host: &HostFigures, leases: &Mutex<Leases>) -> Option<String> {
-        let wanted = self.wanted_limit(host);
-        let checks = std::mem::take(&mut self.checks_leases);
-        let mut leases = leases.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        if wanted.is_none() && leases.is_empty() {
-            return None;
-        }
-        let directory = &self.cgroup.directory;
-        for file in [ZSWAP_MAX, ZSWAP_WRITEBACK] {
-            if wanted.as_ref().is_none_or(|wanted| wanted.0 != file) {
-                let _ = leases.restore(directory, file);
-            }
-        }
-        let (file, value) = wanted?;
-        let held = leases.value(directory, file);
-        // As `systemctl daemon-reload` does with a limit that a unit sets.
-        let is_lost = checks && held.is_some() && !leases.is_in_force(directory, file);
-        if held.is_some_and(|held| held == value) && !is_lost || !directory.join(file).exists() {
-            return None;
-        }
-        let (followed, is_past) = (held.is_some(), file == ZSWAP_WRITEBACK || value == "0");
-        let newly = matches!(self.backend, Backend::Auto | Backend::Tiers) && !self.routed;
-        self.routed |= is_past;
-        match leases.take(directory, file, &value) {
-            Ok(()) if newly && is_past => {
-                let stat = &self.seen.stat;
-                let ratio = stat.zswapped as f64 / stat.zswap.max(1) as f64;
-                Some(format!("{file} = {value}: its pages compress by only {ratio:.2}"))
-            }
-            Ok(()) if is_lost => Some(format!("{file} = {value} again, after another program's")),
-            // A limit that follows the pool is worth a line once.
-            Ok(()) if followed => None,
-            Ok(()) => Some(format!("{file} = {value}")),
-            Err(error) => Some(format!("{file} cannot be set to {value}: {error}")),
-        }
-    }
 }
-
-const ZSWAP_MAX: &str = "memory.zswap.max";
-
-const ZSWAP_WRITEBACK: &str = "memory.zswap.writeback";
 
 impl ReclaimMeans {
     fn of(directory: &Path) -> Result<ReclaimMeans, CgroupError> {

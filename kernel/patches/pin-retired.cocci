@@ -1,4 +1,4 @@
-// Retired pageblocks are marked isolated. A page that stays there may be pinned for long.
+// Retired pageblocks are marked isolated. A page that stays there may be pinned long-term.
 // file: mm/gup.c
 // inserts: 2
 // without: repins

@@ -214,14 +214,14 @@ fn ring() -> c_long {
     unsafe { syscall(IO_URING_SETUP, 4u32, parameters.as_mut_ptr()) }
 }
 
-/// Pins memory for long as a buffer of a ring. The kernel's result.
+/// Pins memory long-term as a buffer of a ring. The kernel's result.
 fn register(ring: c_long, at: *mut u8, length: usize) -> c_long {
     let buffers = [at as usize, length];
     // SAFETY: one struct iovec, of memory that outlives the ring.
     unsafe { syscall(IO_URING_REGISTER, ring, REGISTER_BUFFERS, buffers.as_ptr(), 1u32) }
 }
 
-/// `repins MIB SECONDS`: memory and a ring's own memory, pinned for long; the first again after a while.
+/// `repins MIB SECONDS`: memory and a ring's own memory, pinned long-term; the first again after a while.
 fn repins(mib: usize, seconds: usize) -> Option<()> {
     let area = Area::new(mib * MIB)?;
     area.touch(PAGE);
@@ -236,7 +236,7 @@ fn repins(mib: usize, seconds: usize) -> Option<()> {
     Some(())
 }
 
-/// `pins MIB SECONDS`: memory used, then pinned for long as a buffer of io_uring.
+/// `pins MIB SECONDS`: memory used, then pinned long-term as a buffer of io_uring.
 fn pins(mib: usize, seconds: usize) -> Option<()> {
     let area = Area::new(mib * MIB)?;
     area.touch(PAGE);

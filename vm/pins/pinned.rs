@@ -1,7 +1,7 @@
 //! A program that pins a known number of pages: the judge of `prairie record --pins` in
 //! `vm/tests/pins.sh`.
 //!
-//! io_uring keeps the pages of registered buffers pinned for long, and direct reads pin those that they
+//! io_uring pins the pages of registered buffers long-term, and direct reads pin those that they
 //! read into for a moment. The program registers 1,024 small pages and a huge page, reads a file into
 //! the small pages, and then into others. It ends the small pages' registration; that of the huge page
 //! ends with the program.

@@ -48,7 +48,7 @@ recorded() {
     expect "$name: pins" "$pins" -eq $((twice * 1025))
     expect "$name: pins that end" "$((unpins + freed))" -eq "$pins"
     expect "$name: of these, before their memory is freed" "$unpins" -ge $((twice * 1025 - 2 * (twice - 1)))
-    grep -q "$pins allocations pinned for long; at the end 0 of them still were" "$out/said" ||
+    grep -q "$pins allocations pinned long-term; at the end 0 of them still were" "$out/said" ||
         fail "$name: the recorder: $(cat "$out/said")"
     expect "$name: pins of memory that was not recorded" "$(count "$out/replay.json" pins_of_unknown)" -eq 0
     expect "$name: pins of unmovable memory" "$(count "$out/replay.json" pins_of_unmovable)" -eq "$unmovable"

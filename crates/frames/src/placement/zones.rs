@@ -143,7 +143,7 @@ impl Placement for Zones {
     }
 
     /// Moves what lies in ZONE_EASYRCLM out of it first, as Linux does with pages of ZONE_MOVABLE
-    /// that are to be pinned for long (`check_and_migrate_movable_pages`, `mm/gup.c`), and refuses
+    /// that are to be pinned long-term (`check_and_migrate_movable_pages`, `mm/gup.c`), and refuses
     /// where the kernel's zones have no room. The paper's patches have no word on pins.
     fn pin_block(&mut self, table: &mut FrameTable, owner: Owner, order: Order) -> bool {
         let (mut at, end) = (owner, owner + order.frames() as Owner);

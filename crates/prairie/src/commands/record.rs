@@ -50,7 +50,7 @@ pub struct Args {
     #[arg(long)]
     per_cpu_lists: bool,
 
-    /// Record what becomes pinned for long, with probes in the kernel
+    /// Record long-term pins, with probes in the kernel
     #[arg(long)]
     pins: bool,
 
@@ -85,7 +85,7 @@ Examples:
   sudo prairie record -o a.parquet --for 30s              half a minute of everything
   sudo prairie record -o a.parquet -- make -j8            while a command runs
   sudo prairie record -o a.parquet --stacks -- make -j8   and who allocates unmovable memory
-  sudo prairie record -o a.parquet --pins --for 10m       and what is pinned for long
+  sudo prairie record -o a.parquet --pins --for 10m       and long-term pins
   sudo prairie record -o a.parquet                        until Ctrl-C
   prairie replay a.parquet                                replay it under other allocators
   prairie survey --from a.parquet                         the state that it starts from
@@ -127,7 +127,7 @@ struct Summary {
     /// Lost events: the kernel's ring buffer was full.
     lost_events: u64,
     frees_missing: u64,
-    /// Allocations that became pinned for long; null without --pins.
+    /// Allocations that were pinned long-term; null without --pins.
     pinned: Option<u64>,
     /// Of these, those that still were at the end.
     pinned_at_end: Option<u64>,
@@ -234,7 +234,7 @@ fn say(summary: &Summary, metadata: &Metadata) {
     ));
     if let (Some(pinned), Some(at_end)) = (summary.pinned, summary.pinned_at_end) {
         output::say(format_args!(
-            "{} pinned for long; at the end {} of them still {}",
+            "{} pinned long-term; at the end {} of them still {}",
             number::counted(pinned, "allocation"),
             number::count(at_end),
             if at_end == 1 { "was" } else { "were" },

@@ -87,7 +87,7 @@ pub struct Options<'a> {
     pub stacks: bool,
     /// Whether to record also what moves between the per-CPU lists and the zones.
     pub per_cpu_lists: bool,
-    /// Whether to record what becomes pinned for long. Sets probes in the kernel for the time of the
+    /// Whether to record long-term pins. Sets probes in the kernel for the time of the
     /// recording.
     pub pins: bool,
     /// Whether processes that are neither the kernel's nor started by this one, as the command
@@ -123,7 +123,7 @@ pub struct Recorded {
     pub summary: Summary,
     /// Lost events.
     pub lost_events: u64,
-    /// What was pinned for long, where that was recorded.
+    /// Long-term pins, where they were recorded.
     pub pins: Option<PinCounts>,
     /// How the command ended; `None` if there was none, or it outlived an interruption.
     pub status: Option<ExitStatus>,

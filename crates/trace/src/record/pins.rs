@@ -1,7 +1,7 @@
 //! Long-term pins, which no tracepoint reports: probes on the functions that take and give up pins
-//! (`mm/gup.c`), and which of their calls make an allocation pinned for long.
+//! (`mm/gup.c`), and which of their calls pin an allocation long-term.
 //!
-//! A pin for long is one with `FOLL_LONGTERM`, as of RDMA, VFIO, AF_XDP, and the registered buffers of
+//! A long-term pin is one with `FOLL_LONGTERM`, as of RDMA, VFIO, AF_XDP, and the registered buffers of
 //! io_uring. The call that ends a pin does not say which kind it ends. Where both kinds are held, those
 //! for the moment of an input or output end first, because the others last.
 
@@ -155,7 +155,7 @@ pub struct PinCall {
 pub enum PinKind {
     /// It pins for the moment of an input or output.
     Brief,
-    /// It pins for long.
+    /// It is long-term.
     Long,
     /// It ends pins of either kind.
     End,
@@ -218,17 +218,17 @@ const fn first_of(page: u64, word: u64) -> u64 {
     }
 }
 
-/// Whether an allocation is pinned for long, from the calls that pin it.
+/// Whether an allocation is pinned long-term, from the calls that pin it.
 #[derive(Clone, Debug, Default)]
 pub struct Pins {
     held: BTreeMap<Pfn, Held>,
     /// The call before, by CPU, where a part of it may be seen as a call of its own.
     before: BTreeMap<u16, (i32, PinCall)>,
-    /// Times that an allocation became pinned for long.
+    /// Times that an allocation became pinned long-term.
     begun: u64,
 }
 
-/// Allocations that were pinned for long.
+/// Allocations that were pinned long-term.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PinCounts {
     /// Those that became so during the recording.
@@ -247,7 +247,7 @@ struct Held {
 /// A change of an allocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PinChange {
-    /// It is pinned for long from now on.
+    /// It is pinned long-term from now on.
     Pinned,
     /// It no longer is.
     Unpinned,

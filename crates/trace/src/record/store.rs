@@ -150,7 +150,7 @@ impl Store {
         self.process(step.time_ns, step.cpu, pid, name)
     }
 
-    /// Writes whether an allocation is pinned for long, if that changes. A replay pins allocations as a
+    /// Writes whether an allocation is pinned long-term, if that changes. A replay pins allocations as a
     /// whole.
     fn pin(&mut self, step: &Step, call: PinCall) -> Result<()> {
         let (pfn, order) = (call.first, Order::BASE);

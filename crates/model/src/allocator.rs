@@ -238,13 +238,14 @@ impl Allocator {
         if let Some(version) = self.version {
             text = format!("{text} (Linux {version})");
         }
-        let mut missing = self.entry.not_modeled.to_owned();
+        let mut missing = vec![self.entry.not_modeled];
         if let Some(frames) = self.settings.memory_blocks {
             let mib = (frames * 4096) >> 20;
             text = format!("{text}, and `prairie regions` with memory blocks of {mib} MiB");
-            missing += ", and page cache that makes room for a block's contents";
+            missing.push("page cache that makes room for a block's contents");
         }
-        match missing.as_str() {
+        missing.retain(|what| !what.is_empty());
+        match missing.join(", ").as_str() {
             "" => text,
             missing => format!("{text}; not modeled: {missing}"),
         }

@@ -25,11 +25,12 @@ fn allocators() -> String {
         vec![
             format!("`{}`", entry.name),
             entry.description.to_owned(),
-            entry.not_modeled.to_owned(),
+            entry.purpose.to_owned(),
+            if entry.not_modeled.is_empty() { "nothing" } else { entry.not_modeled }.to_owned(),
             places(entry.worlds),
         ]
     };
-    let head = ["allocator", "what it is", "not modeled in replay", "runs in"];
+    let head = ["allocator", "policy", "choose it for", "never modeled in replay", "runs in"];
     table(&head, ALLOCATORS.iter().map(row).collect())
 }
 
@@ -51,7 +52,7 @@ fn options() -> String {
             places(switch.worlds),
         ]
     };
-    table(&["option", "effect", "of", "in"], rows.into_iter().map(row).collect())
+    table(&["option", "effect", "allocators", "runs in"], rows.into_iter().map(row).collect())
 }
 
 /// Recordings and logs of a kernel, or else tests of the model or a reader.
@@ -91,7 +92,8 @@ fn rules() -> String {
             evidence(rule),
         ]
     };
-    let head = ["since", "area", "rule", "for contiguity", "commit", "functions", "validated by"];
+    let head =
+        ["since", "area", "change", "effect on contiguity", "commit", "functions", "validated by"];
     table(&head, RULES.iter().map(row).collect())
 }
 

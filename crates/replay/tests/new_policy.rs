@@ -84,7 +84,8 @@ impl Placement for Ends {
 static ENDS: Entry = Entry {
     name: "ends",
     description: "one free list per order, unmovable memory at its head",
-    not_modeled: "reclaim and per-CPU lists",
+    purpose: "separate ends of memory without migrate types",
+    not_modeled: "per-CPU lists",
     options: &[],
     versions: false,
     worlds: Worlds::PLACEMENT,

@@ -65,13 +65,13 @@ macro_rules! set {
 pub const LINUX_2_6: [Switch; 2] = [
     switch(
         "linear",
-        "linear reclaim for requests of order 3 and above",
+        "reclaim the neighbors of a free block, not the LRU tail, for orders 3 and above",
         Worlds::MACHINE,
         set!(|s| s.policies.linear_reclaim = true),
     ),
     switch(
         "drain",
-        "drain per-CPU lists before a request fails",
+        "drain per-CPU lists and try again before a request fails",
         Worlds::MACHINE,
         set!(|s| s.policies.drains = true),
     ),
@@ -80,7 +80,7 @@ pub const LINUX_2_6: [Switch; 2] = [
 /// Of `lists`.
 pub const LISTS: [Switch; 1] = [switch(
     "three-way",
-    "a third list for kernel caches",
+    "a third list per order, for reclaimable kernel caches",
     Worlds::ALL,
     set!(|s| s.division = Division::ThreeWay),
 )];
@@ -89,7 +89,7 @@ pub const LISTS: [Switch; 1] = [switch(
 pub const ZONES: [Switch; 1] = [Switch {
     name: "kernelcore",
     value: "SIZE",
-    effect: "memory outside the zone for easily reclaimed pages, as in 2G or 25%",
+    effect: "size of the memory that kernel pages may use, such as 2G or 25%",
     worlds: Worlds::ALL,
     apply: |s, size| {
         s.kernelcore = match size.strip_suffix('%').map(str::parse) {
@@ -105,7 +105,7 @@ pub const ZONES: [Switch; 1] = [Switch {
 pub const CLASSES: [Switch; 1] = [Switch {
     name: "tree",
     value: "SIZE",
-    effect: "trees of SIZE (4M to 1G; 64M), a power of two",
+    effect: "size of a tree: a power of two, 4M to 1G [default: 64M]",
     worlds: Worlds::PLACEMENT,
     apply: |s, size| match frames(size) {
         Some(frames @ SMALLEST_TREE..=LARGEST_TREE) if frames.is_power_of_two() => {
@@ -119,7 +119,7 @@ pub const CLASSES: [Switch; 1] = [Switch {
 /// Of allocators with Linux's compaction.
 const NO_COMPACTION: Switch = switch(
     "no-compaction",
-    "no compaction of any kind",
+    "turn off direct compaction, kcompactd, and proactive compaction",
     Worlds::RECLAIMING,
     set!(|s| {
         s.policies.compaction = false;
@@ -133,7 +133,7 @@ pub const LINUX: [Switch; 14] = [
     Switch {
         name: "regions",
         value: "SIZE",
-        effect: "memory blocks of SIZE (128M to 2G; 128M) change zones as `prairie regions` decides",
+        effect: "run `prairie regions` with memory blocks of SIZE, 128M to 2G [default: 128M]",
         worlds: Worlds::ALL,
         apply: |s, size| match size {
             "" => {
@@ -151,43 +151,53 @@ pub const LINUX: [Switch; 14] = [
     },
     switch(
         "no-boost",
-        "fallbacks do not raise watermarks",
+        "do not raise watermarks after a fallback (vm.watermark_boost_factor=0)",
         Worlds::ALL,
         set!(|s| {
             s.policies.boost = false;
             s.linux.watermark_boost_factor = 0;
         }),
     ),
-    switch("no-pcp", "no per-CPU lists", Worlds::ALL, set!(|s| s.linux.per_cpu_lists = false)),
-    switch("no-grouping", "no migrate types", Worlds::ALL, set!(|s| s.linux.grouping = false)),
+    switch(
+        "no-pcp",
+        "allocate and free on the zone's free lists only",
+        Worlds::ALL,
+        set!(|s| s.linux.per_cpu_lists = false),
+    ),
+    switch(
+        "no-grouping",
+        "treat all requests and pageblocks as one migrate type",
+        Worlds::ALL,
+        set!(|s| s.linux.grouping = false),
+    ),
     switch(
         "no-claiming",
-        "fallbacks take single blocks only",
+        "let a fallback take a single block, never the pageblock",
         Worlds::ALL,
         set!(|s| s.linux.claiming = false),
     ),
     switch(
         "no-nofragment",
-        "foreign pageblocks before lower zones",
+        "break up other types' pageblocks before trying a lower zone (no ALLOC_NOFRAGMENT)",
         Worlds::ALL,
         set!(|s| s.linux.nofragment = false),
     ),
     switch(
         "no-highatomic",
-        "no reserve for atomic requests",
+        "keep no pageblocks for high-order atomic requests",
         Worlds::ALL,
         set!(|s| s.linux.highatomic = false),
     ),
     NO_COMPACTION,
     switch(
         "no-deferral",
-        "compaction is never deferred",
+        "compact on every request, without backoff after failures",
         Worlds::MACHINE,
         set!(|s| s.policies.deferral = false),
     ),
     switch(
         "no-kcompactd",
-        "no background compaction",
+        "turn off kcompactd, and with it proactive compaction",
         Worlds::MACHINE,
         set!(|s| {
             s.policies.kcompactd = false;
@@ -196,19 +206,19 @@ pub const LINUX: [Switch; 14] = [
     ),
     switch(
         "no-proactive",
-        "no proactive compaction",
+        "turn off proactive compaction (vm.compaction_proactiveness=0)",
         Worlds::MACHINE,
         set!(|s| s.policies.proactive = false),
     ),
     switch(
         "no-workingset",
-        "refault distances activate nothing",
+        "do not activate refaulting pages by their refault distance",
         Worlds::MACHINE,
         set!(|s| s.policies.workingset = false),
     ),
     switch(
         "no-thp",
-        "no transparent huge pages",
+        "turn off transparent huge pages, their per-CPU lists, and khugepaged",
         Worlds::ALL,
         set!(|s| {
             s.policies.huge_pages = false;
@@ -218,7 +228,7 @@ pub const LINUX: [Switch; 14] = [
     ),
     switch(
         "no-khugepaged",
-        "no collapse of small pages",
+        "do not collapse small pages into huge pages",
         Worlds::MACHINE,
         set!(|s| s.policies.khugepaged = false),
     ),
@@ -227,7 +237,7 @@ pub const LINUX: [Switch; 14] = [
 /// Of `linux-defrag`.
 pub const DEFRAG: [Switch; 1] = [switch(
     "no-defrag-mode",
-    "vm.defrag_mode=0",
+    "set vm.defrag_mode=0, keeping the fallback of 6.15",
     Worlds::ALL,
     set!(|s| {
         s.policies.defrag_mode = false;
@@ -239,19 +249,19 @@ pub const DEFRAG: [Switch; 1] = [switch(
 pub const FREEBSD: [Switch; 4] = [
     switch(
         "no-reservations",
-        "no superpages set aside for objects",
+        "do not reserve superpages for objects",
         Worlds::RECLAIMING,
         set!(|s| s.freebsd.reservations = false),
     ),
     switch(
         "no-nofree",
-        "memory that is never freed comes from anywhere",
+        "do not keep memory that is never freed in superpages of its own",
         Worlds::RECLAIMING,
         set!(|s| s.freebsd.nofree = false),
     ),
     switch(
         "no-batch",
-        "many single pages come one by one",
+        "allocate batches of single pages one page at a time",
         Worlds::RECLAIMING,
         set!(|s| {
             s.freebsd.batch = false;
@@ -260,7 +270,7 @@ pub const FREEBSD: [Switch; 4] = [
     ),
     switch(
         "linear-stacks",
-        "a page of the object behind each guard page of kernel stacks",
+        "leave a hole for the guard page of each kernel stack (before D38852)",
         Worlds::RECLAIMING,
         set!(|s| s.freebsd.stacks = Indexing::Linear),
     ),
@@ -271,32 +281,32 @@ pub const CONTIGUITAS: [Switch; 6] = [
     Switch {
         name: "fixed",
         value: "PERCENT%",
-        effect: "the border stays where it starts, or at a share of memory",
+        effect: "fix the border at its initial place, or at PERCENT of memory",
         worlds: Worlds::ALL,
         apply: fix,
     },
     switch(
         "no-bias",
-        "no placement away from the border",
+        "do not prefer free blocks that lie far from the border",
         Worlds::ALL,
         set!(|s| s.regions.bias = false),
     ),
     switch(
         "no-far-end",
-        "memory that is never freed is placed as any other",
+        "do not place memory that is never freed at the far end of its region",
         Worlds::RECLAIMING,
         set!(|s| s.regions.far_end = false),
     ),
     NO_COMPACTION,
     switch(
         "no-pressure",
-        "free memory alone decides about the border",
+        "size the regions by free memory alone, not by pressure",
         Worlds::ALL,
         set!(|s| s.regions.tuning.weight = [0, 0]),
     ),
     switch(
         "no-pin-migration",
-        "pages are pinned where they are",
+        "pin pages in place, without migrating them to the unmovable region",
         Worlds::ALL,
         set!(|s| s.regions.pin_migration = false),
     ),

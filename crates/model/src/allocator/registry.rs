@@ -24,9 +24,11 @@ use crate::confining::{AroundLinux, Confining};
 pub struct Entry {
     /// The name that commands and files use.
     pub name: &'static str,
-    /// A one-sentence description.
+    /// What it does, in less than a line.
     pub description: &'static str,
-    /// What is not modeled in replay; empty if nothing is missing.
+    /// Why one would choose it.
+    pub purpose: &'static str,
+    /// What no option of a replay simulates; empty if nothing is missing.
     pub not_modeled: &'static str,
     /// The options that it takes.
     pub options: &'static [&'static [Switch]],
@@ -61,8 +63,9 @@ impl Entry {
 pub static ALLOCATORS: [Entry; 10] = [
     Entry {
         name: "buddy",
-        description: "one free list per order (Linux 2.6.16)",
-        not_modeled: "reclaim",
+        description: "one free list per order, without grouping by mobility (Linux 2.6.16)",
+        purpose: "baseline without anti-fragmentation",
+        not_modeled: "",
         options: &[&options::LINUX_2_6],
         versions: false,
         worlds: Worlds::ALL,
@@ -74,8 +77,10 @@ pub static ALLOCATORS: [Entry; 10] = [
     },
     Entry {
         name: "lists",
-        description: "buddy with two lists per order, by reclaimability (2006 paper, section 5)",
-        not_modeled: "reclaim",
+        description: "buddy with separate lists for easily reclaimed pages (2006 paper, section 5)",
+        purpose: "anti-fragmentation without a size to set; under load, stealing between the lists \
+                  lets kernel pages into all of memory",
+        not_modeled: "",
         options: &[&options::LINUX_2_6, &options::LISTS],
         versions: false,
         worlds: Worlds::ALL,
@@ -87,8 +92,10 @@ pub static ALLOCATORS: [Entry; 10] = [
     },
     Entry {
         name: "zones",
-        description: "buddy with a zone for easily reclaimed pages (2006 paper, section 6)",
-        not_modeled: "reclaim; without kernelcore the zone is empty",
+        description: "buddy with a separate zone for easily reclaimed pages (2006 paper, section 6)",
+        purpose: "a hard limit for kernel pages, whose size must be known at boot; without \
+                  `kernelcore` the zone is empty",
+        not_modeled: "",
         options: &[&options::LINUX_2_6, &options::ZONES],
         versions: false,
         worlds: Worlds::ALL,
@@ -98,8 +105,9 @@ pub static ALLOCATORS: [Entry; 10] = [
     },
     Entry {
         name: "freebsd",
-        description: "FreeBSD's vm_phys: free lists of orders 0 to 12 in two pools",
-        not_modeled: "reclaim, compaction, and reservations (recordings do not name objects)",
+        description: "FreeBSD's vm_phys: FIFO free lists up to 16 MiB in two pools, reservations",
+        purpose: "keeping pages of an object together from the start, instead of compacting later",
+        not_modeled: "compaction, and reservations, because recordings do not name objects",
         options: &[&options::FREEBSD],
         versions: false,
         worlds: Worlds::ALL,
@@ -111,8 +119,9 @@ pub static ALLOCATORS: [Entry; 10] = [
     },
     Entry {
         name: "linux",
-        description: "pageblocks by migrate type, fallback and stealing, per-CPU lists",
-        not_modeled: "reclaim and compaction",
+        description: "pageblocks by migrate type with fallbacks and claiming, per-CPU lists",
+        purpose: "stock kernels; `linux@VERSION` selects a release",
+        not_modeled: "",
         options: &[&options::LINUX],
         versions: true,
         worlds: Worlds::ALL,
@@ -122,8 +131,9 @@ pub static ALLOCATORS: [Entry; 10] = [
     },
     Entry {
         name: "linux-defrag",
-        description: "Linux 6.15 with vm.defrag_mode: foreign pageblocks are spared",
-        not_modeled: "reclaim and compaction",
+        description: "linux with vm.defrag_mode=1 of 6.15: reclaim and compaction before fallback",
+        purpose: "the effect of this sysctl on fragmentation; use `--reclaim` in a replay",
+        not_modeled: "",
         options: &[&options::DEFRAG, &options::LINUX],
         versions: false,
         worlds: Worlds::ALL,
@@ -133,8 +143,9 @@ pub static ALLOCATORS: [Entry; 10] = [
     },
     Entry {
         name: "classes",
-        description: "trees of 64 MiB by class, reserved by CPUs (after LLFree)",
-        not_modeled: "concurrency",
+        description: "trees of 64 MiB, each for one class of requests, reserved by CPUs (after LLFree)",
+        purpose: "grouping by mobility in an allocator built for many CPUs, without compaction",
+        not_modeled: "the lock-free algorithms",
         options: &[&options::CLASSES],
         versions: false,
         worlds: Worlds::PLACEMENT,
@@ -144,8 +155,10 @@ pub static ALLOCATORS: [Entry; 10] = [
     },
     Entry {
         name: "contiguitas",
-        description: "two regions that never mix, with a moving border",
-        not_modeled: "compaction of the movable region; recordings without pins",
+        description: "an unmovable and a movable region that never mix, with a moving border",
+        purpose: "1 GiB blocks that stay free of unmovable pages, at the cost of memory reserved \
+                  for each region",
+        not_modeled: "compaction of the movable region; pins, unless the recording has them",
         options: &[&options::CONTIGUITAS],
         versions: false,
         worlds: Worlds::ALL,
@@ -155,8 +168,10 @@ pub static ALLOCATORS: [Entry; 10] = [
     },
     Entry {
         name: "contiguitas-hw",
-        description: "contiguitas with hardware that migrates unmovable pages",
-        not_modeled: "the hardware's timing",
+        description: "contiguitas with hardware that migrates unmovable pages, too",
+        purpose: "a border that unmovable pages do not stop",
+        not_modeled: "compaction of the movable region; pins, unless the recording has them; the \
+                      hardware's timing",
         options: &[&options::CONTIGUITAS],
         versions: false,
         worlds: Worlds::PLACEMENT,
@@ -166,8 +181,9 @@ pub static ALLOCATORS: [Entry; 10] = [
     },
     Entry {
         name: "superpageblocks",
-        description: "gigabytes kept clean of unmovable memory (proposed to Linux in 2026)",
-        not_modeled: "per-CPU lists and reclaim",
+        description: "unmovable pages in as few gigabytes as possible (proposed to Linux in 2026)",
+        purpose: "clean gigabytes without a border or reserved memory, but also without a guarantee",
+        not_modeled: "per-CPU lists",
         options: &[],
         versions: false,
         worlds: Worlds::ALL,

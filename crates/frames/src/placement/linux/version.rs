@@ -175,8 +175,8 @@ pub struct Rule {
 /// Per-CPU lists grow and shrink.
 pub const ADAPTIVE_LISTS: Rule = Rule {
     area: Area::Placement,
-    what: "the high mark of per-CPU lists moves, and drains follow the last frees",
-    effect: "lists keep frames that 6.1 drained; they shrink where memory is short",
+    what: "the high mark of per-CPU lists adapts to demand, and drains to recent frees",
+    effect: "lists keep frames that 6.1 drains, and shrink when memory is short",
     since: KernelVersion::new(6, 7),
     functions: "nr_pcp_high, nr_pcp_free, decay_pcp_high",
     commit: "mm: tune PCP high automatically",
@@ -187,8 +187,8 @@ pub const ADAPTIVE_LISTS: Rule = Rule {
 /// Batches of frees hold blocks of more than one frame.
 pub const FOLIO_BATCHES: Rule = Rule {
     area: Area::Placement,
-    what: "a batch of frees may contain blocks of more than one frame",
-    effect: "large folios return whole, not frame by frame",
+    what: "folios of more than one frame are also freed in batches",
+    effect: "none by itself: large folios are no longer freed one at a time",
     since: KernelVersion::new(6, 9),
     functions: "free_unref_folios",
     commit: "mm: add free_unref_folios()",
@@ -199,8 +199,8 @@ pub const FOLIO_BATCHES: Rule = Rule {
 /// A free block is on a list of its pageblock's type.
 pub const LISTS_BY_TYPE: Rule = Rule {
     area: Area::Placement,
-    what: "a free block is only on a list of its pageblock's type",
-    effect: "no stray blocks on foreign lists: pageblocks stay of one type",
+    what: "a free block is always on the free list of its pageblock's type",
+    effect: "requests no longer take blocks from other types' pageblocks by way of a wrong list",
     since: KernelVersion::new(6, 10),
     functions: "",
     commit: "mm: page_alloc: fix freelist movement during block conversion",
@@ -211,8 +211,8 @@ pub const LISTS_BY_TYPE: Rule = Rule {
 /// Pageblocks are movable whose first frame was reserved at boot.
 pub const DEFERRED_MOVABLE: Rule = Rule {
     area: Area::Placement,
-    what: "pageblocks whose first frame was reserved at boot are movable",
-    effect: "tens of pageblocks of a small machine are open to movable memory",
+    what: "pageblocks whose first frame is reserved at boot start as movable",
+    effect: "on a small machine, tens of additional pageblocks serve movable requests",
     since: KernelVersion::new(6, 13),
     functions: "init_reserved_page, __init_deferred_page",
     commit: "memblock: uniformly initialize all reserved pages to MIGRATE_MOVABLE",
@@ -223,8 +223,8 @@ pub const DEFERRED_MOVABLE: Rule = Rule {
 /// Runs of frames are freed as blocks.
 pub const RUNS_AS_BLOCKS: Rule = Rule {
     area: Area::Placement,
-    what: "vfree returns runs of frames as larger blocks",
-    effect: "what vmalloc took as a block returns as one and merges at once",
+    what: "vfree frees runs of adjacent frames as larger blocks",
+    effect: "blocks that vmalloc has split are free as a whole at once",
     since: KernelVersion::new(7, 2),
     functions: "free_prepared_contig_range",
     commit: "mm/page_alloc: optimize free_contig_range(), vmalloc: optimize vfree with \
@@ -236,8 +236,8 @@ pub const RUNS_AS_BLOCKS: Rule = Rule {
 /// A watermark holds for a zone as a whole.
 pub const ZONE_WATERMARKS: Rule = Rule {
     area: Area::Zones,
-    what: "a zone has one watermark for requests of every order",
-    effect: "a request for a large block fails only where none is free",
+    what: "watermarks apply to the zone's free memory as a whole, not to each order",
+    effect: "a request for a large block fails only if no such block is free, or memory is short",
     since: KernelVersion::new(4, 4),
     functions: "__zone_watermark_ok",
     commit: "mm, page_alloc: only enforce watermarks for order-0 allocations",
@@ -248,8 +248,8 @@ pub const ZONE_WATERMARKS: Rule = Rule {
 /// Flags say apart whether a request waits and whether it wakes kswapd.
 pub const GFP_RECLAIM: Rule = Rule {
     area: Area::Gfp,
-    what: "flags say apart whether a request waits and whether it wakes kswapd, and bits move",
-    effect: "none: the numbers of older logs mean other flags",
+    what: "separate flags allow direct reclaim and wake kswapd, and flag bits move",
+    effect: "none: the numbers in older logs stand for other flags",
     since: KernelVersion::new(4, 4),
     functions: "",
     commit: "mm, page_alloc: distinguish between being unable to sleep, unwilling to sleep and \
@@ -261,8 +261,8 @@ pub const GFP_RECLAIM: Rule = Rule {
 /// kcompactd compacts before it is asked.
 pub const PROACTIVE_COMPACTION: Rule = Rule {
     area: Area::Compaction,
-    what: "kcompactd compacts before requests ask (`vm.compaction_proactiveness`)",
-    effect: "large blocks are free before they are requested",
+    what: "kcompactd compacts proactively (`vm.compaction_proactiveness`)",
+    effect: "large blocks become free before they are requested",
     since: KernelVersion::new(5, 9),
     functions: "proactive_compact_node",
     commit: "mm: proactive compaction",
@@ -273,8 +273,8 @@ pub const PROACTIVE_COMPACTION: Rule = Rule {
 /// Per-CPU lists are used with interrupts on.
 pub const PCP_INTERRUPTS: Rule = Rule {
     area: Area::Placement,
-    what: "per-CPU lists are used with interrupts on (also from 6.1.57 on)",
-    effect: "none: a free from an interrupt may pass by a list that is in use",
+    what: "per-CPU lists are used with interrupts enabled (backported to 6.1.57)",
+    effect: "none: a free in an interrupt bypasses a list that is in use",
     since: KernelVersion::new(6, 2),
     functions: "",
     commit: "mm/page_alloc: leave IRQs enabled for per-cpu page allocations",
@@ -285,8 +285,8 @@ pub const PCP_INTERRUPTS: Rule = Rule {
 /// `vm.defrag_mode` exists.
 pub const DEFRAG_MODE: Rule = Rule {
     area: Area::Placement,
-    what: "`vm.defrag_mode`, off by default, avoids fallbacks",
-    effect: "reclaim and compaction come before types mix in a pageblock",
+    what: "`vm.defrag_mode`, off by default, avoids fallbacks to other types",
+    effect: "reclaim and compaction run before a pageblock mixes types",
     since: KernelVersion::new(6, 15),
     functions: "",
     commit: "mm: page_alloc: defrag_mode",
@@ -301,7 +301,7 @@ pub const RULES: [Rule; 26] = [
     GFP_RECLAIM,
     Rule {
         area: Area::Gfp,
-        what: "reports of failed requests name the flags",
+        what: "allocation failure reports print flag names",
         effect: "none: logs show names beside the number",
         since: KernelVersion::new(4, 6),
         functions: "",
@@ -312,7 +312,7 @@ pub const RULES: [Rule; 26] = [
     Rule {
         area: Area::Gfp,
         what: "`__GFP_REPEAT` becomes `__GFP_RETRY_MAYFAIL`",
-        effect: "a large request may ask for reclaim before it fails",
+        effect: "large requests can ask for more reclaim before they fail",
         since: KernelVersion::new(4, 13),
         functions: "",
         commit: "mm, tree wide: replace __GFP_REPEAT by __GFP_RETRY_MAYFAIL with more useful \
@@ -324,8 +324,8 @@ pub const RULES: [Rule; 26] = [
     PCP_INTERRUPTS,
     Rule {
         area: Area::Zones,
-        what: "`__GFP_ATOMIC` is gone, and urgent requests (`__GFP_HIGH`) for a frame ignore raised watermarks in its place",
-        effect: "requests that are urgent but not atomic get frames that raised watermarks kept from them",
+        what: "`__GFP_ATOMIC` is removed, and single-frame requests with `__GFP_HIGH` ignore watermark boosts instead",
+        effect: "urgent requests that are not atomic get frames that boosted watermarks withheld",
         since: KernelVersion::new(6, 3),
         functions: "zone_watermark_fast",
         commit: "mm: discard __GFP_ATOMIC",
@@ -334,8 +334,8 @@ pub const RULES: [Rule; 26] = [
     },
     Rule {
         area: Area::Placement,
-        what: "refills of per-CPU lists double while nothing is freed",
-        effect: "a busy CPU holds thousands of frames, and until they drain their pageblocks do not become whole",
+        what: "the refill batch of a per-CPU list doubles while the CPU only allocates",
+        effect: "a busy CPU holds thousands of frames, whose pageblocks cannot become entirely free until they drain",
         since: KernelVersion::new(6, 7),
         functions: "nr_pcp_alloc",
         commit: "mm, page_alloc: scale the number of pages that are batch allocated",
@@ -345,8 +345,8 @@ pub const RULES: [Rule; 26] = [
     ADAPTIVE_LISTS,
     Rule {
         area: Area::Placement,
-        what: "larger blocks freed in a row empty a per-CPU list",
-        effect: "blocks that are only freed reach the free lists, and merge, sooner",
+        what: "freeing larger blocks in a row flushes the per-CPU list",
+        effect: "blocks that are only freed reach the free lists and merge sooner",
         since: KernelVersion::new(6, 7),
         functions: "free_unref_page_commit",
         commit: "mm, pcp: reduce detecting time of consecutive high order page freeing",
@@ -355,8 +355,8 @@ pub const RULES: [Rule; 26] = [
     },
     Rule {
         area: Area::Zones,
-        what: "a request is first tried against the high watermark",
-        effect: "lists hold less while free memory is low",
+        what: "requests check the high watermark first; below it, per-CPU lists shrink",
+        effect: "per-CPU lists hold less while free memory is low",
         since: KernelVersion::new(6, 7),
         functions: "get_page_from_freelist",
         commit: "mm, pcp: decrease PCP high if free pages < high watermark",
@@ -365,8 +365,8 @@ pub const RULES: [Rule; 26] = [
     },
     Rule {
         area: Area::Zones,
-        what: "the atomic reserve is a hundredth of a zone in whole pageblocks",
-        effect: "small zones reserve nothing",
+        what: "the high-atomic reserve is 1 % of a zone, rounded up to pageblocks, and none below one pageblock",
+        effect: "small zones reserve nothing, larger ones up to a pageblock less",
         since: KernelVersion::new(6, 8),
         functions: "reserve_highatomic_pageblock",
         commit: "mm: page_alloc: correct high atomic reserve calculations, mm: page_alloc: \
@@ -377,8 +377,8 @@ pub const RULES: [Rule; 26] = [
     FOLIO_BATCHES,
     Rule {
         area: Area::Compaction,
-        what: "pages of large folios move as a whole",
-        effect: "compaction gathers what it skipped before",
+        what: "compaction migrates large folios whole",
+        effect: "compaction also moves folios that it skipped before",
         since: KernelVersion::new(6, 9),
         functions: "",
         commit: "mm/compaction: add support for >0 order folio memory compaction.",
@@ -388,8 +388,8 @@ pub const RULES: [Rule; 26] = [
     LISTS_BY_TYPE,
     Rule {
         area: Area::Placement,
-        what: "a per-CPU list drains a frame to the list of its pageblock's type",
-        effect: "a frame follows a pageblock that changed its type meanwhile",
+        what: "per-CPU lists drain a frame to the list of its pageblock's current type",
+        effect: "frames follow a pageblock whose type changed meanwhile",
         since: KernelVersion::new(6, 10),
         functions: "free_pcppages_bulk",
         commit: "mm: page_alloc: remove pcppage migratetype caching",
@@ -398,8 +398,8 @@ pub const RULES: [Rule; 26] = [
     },
     Rule {
         area: Area::Zones,
-        what: "watermarks leave out the free frames of the atomic reserve alone",
-        effect: "used frames of the reserve no longer start reclaim",
+        what: "watermark checks subtract only the free frames of the high-atomic reserve, not all of it",
+        effect: "reserved frames in use no longer trigger reclaim early",
         since: KernelVersion::new(6, 12),
         functions: "__zone_watermark_unusable_free",
         commit: "mm/page_alloc: keep track of free highatomic",
@@ -409,8 +409,8 @@ pub const RULES: [Rule; 26] = [
     DEFERRED_MOVABLE,
     Rule {
         area: Area::Placement,
-        what: "a fallback either claims a pageblock or takes a single block (also from 6.12.29 and 6.14.7 on)",
-        effect: "a fallback converts a whole pageblock where it can and takes the smallest block where it cannot",
+        what: "a fallback either claims a pageblock or takes a single block (backported to 6.12.29 and 6.14.7)",
+        effect: "a fallback converts a whole pageblock if it can, and otherwise takes the smallest block, not part of the largest",
         since: KernelVersion::new(6, 15),
         functions: "__rmqueue_claim, __rmqueue_steal",
         commit: "mm: page_alloc: don't steal single pages from biggest buddy",
@@ -423,8 +423,8 @@ pub const RULES: [Rule; 26] = [
     DEFRAG_MODE,
     Rule {
         area: Area::Placement,
-        what: "larger blocks empty a per-CPU list from half of its least high mark on",
-        effect: "lists keep larger blocks longer, and these merge later",
+        what: "a flush by larger blocks needs a batch plus half the list's minimum high mark of frees in a row, instead of a batch",
+        effect: "per-CPU lists keep larger blocks longer, so these merge later",
         since: KernelVersion::new(6, 16),
         functions: "free_frozen_page_commit",
         commit: "mm: pcp: increase pcp->free_count threshold to trigger free_high",
@@ -433,8 +433,8 @@ pub const RULES: [Rule; 26] = [
     },
     Rule {
         area: Area::Placement,
-        what: "drains go batch by batch and release the lock in between",
-        effect: "none by itself: others allocate between the parts of a drain",
+        what: "per-CPU lists drain batch by batch and release the zone lock in between",
+        effect: "none by itself: other CPUs can allocate during a drain",
         since: KernelVersion::new(6, 19),
         functions: "free_frozen_page_commit",
         commit: "mm/page_alloc: batch page freeing in free_frozen_page_commit",
@@ -443,8 +443,8 @@ pub const RULES: [Rule; 26] = [
     },
     Rule {
         area: Area::Placement,
-        what: "vmalloc and kernel stacks ask for large blocks and split them",
-        effect: "unmovable memory comes in blocks, not in scattered frames",
+        what: "vmalloc and kernel stacks request large blocks and split them",
+        effect: "unmovable memory is allocated in blocks, not in scattered frames",
         since: KernelVersion::new(6, 19),
         functions: "vm_area_alloc_pages",
         commit: "mm/vmalloc: request large order pages from buddy allocator",
@@ -453,8 +453,8 @@ pub const RULES: [Rule; 26] = [
     },
     Rule {
         area: Area::Placement,
-        what: "an atomic request for a larger block refills no empty list, and only one that the free lists serve adds to the atomic reserve",
-        effect: "lists take no blocks that the reserve could have had",
+        what: "a high-order atomic request does not refill an empty per-CPU list, and extends the high-atomic reserve only if the free lists serve it",
+        effect: "per-CPU lists take no blocks that the reserve could use",
         since: KernelVersion::new(7, 1),
         functions: "__rmqueue_pcplist, rmqueue_buddy",
         commit: "mm/page_alloc: don't increase highatomic reserve after pcp alloc",
@@ -464,8 +464,8 @@ pub const RULES: [Rule; 26] = [
     RUNS_AS_BLOCKS,
     Rule {
         area: Area::Placement,
-        what: "the atomic reserve serves the fast path, too",
-        effect: "atomic requests for larger blocks split fewer blocks",
+        what: "high-order atomic requests use the high-atomic reserve on the fast path",
+        effect: "these requests split fewer free blocks",
         since: KernelVersion::new(7, 3),
         functions: "alloc_flags_nonblocking",
         commit: "mm/page_alloc: use existing highatomic reserves on the buddy fastpath",

@@ -32,7 +32,7 @@ fn pages(count: usize, rhythm: Rhythm, file: bool) -> Vec<(Rhythm, bool)> {
 /// All pages carry their accessed bit from being filled: the first reclaim scans everything
 /// before it finds a victim. After all bits were cleared, it scans what it takes.
 #[test]
-fn the_first_bite_scans_everything_and_ageing_spares_that() {
+fn the_first_bite_scans_everything_and_aging_spares_that() {
     let all = || made(pages(10_000, Rhythm::NEVER, false), zswap(), Kernel::LINUX_6_1);
     let mut blind = Container::new(all(), 1);
     blind.advance(10.0);

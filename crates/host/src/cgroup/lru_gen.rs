@@ -1,7 +1,7 @@
 //! MGLRU's generations: `/sys/kernel/debug/lru_gen` (`lru_gen_seq_show`, `mm/vmscan.c`).
 //!
 //! For each memory cgroup and node there are up to four generations, each with the time since it
-//! began and the pages in it. A page moves to the youngest when ageing finds it accessed. So the
+//! began and the pages in it. A page moves to the youngest when aging finds it accessed. So the
 //! pages of a generation have not been seen accessed since the *next* one began.
 
 use serde::Serialize;

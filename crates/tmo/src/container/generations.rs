@@ -1,6 +1,6 @@
 //! Multigenerational LRU: pages by when they were last seen used (`lru_gen`).
 //!
-//! Up to four generations of each kind. An ageing step scans all pages: those used since the
+//! Up to four generations of each kind. An aging step scans all pages: those used since the
 //! last one join the youngest generation, and a new one begins. Eviction takes from the oldest.
 
 use super::{Container, Place};

@@ -41,7 +41,7 @@ pub fn run(seed: u64) -> Findings {
                 data compresses by 1.3 to 1.4."
             .to_owned(),
         rows_are: "application, back end",
-        columns: ["cold", "compression", "saved", "pressure", "waited", "returns / s"]
+        columns: ["cold", "compression", "saved", "pressure", "waited", "refaults / s"]
             .map(str::to_owned)
             .to_vec(),
         rows: rows.collect(),

@@ -1,4 +1,4 @@
-//! The effect of the third term of pressure and of ageing.
+//! The effect of the third term of pressure and of aging.
 
 use std::time::Duration;
 
@@ -19,13 +19,13 @@ const RETURN_COST: Duration = Duration::from_micros(27);
 
 pub fn run(seed: u64) -> Findings {
     let mut rows = Vec::new();
-    for (age, means) in [("no ageing", Means::None), ("ageing", Means::AccessedBits)] {
+    for (age, means) in [("no aging", Means::None), ("aging", Means::AccessedBits)] {
         for (term, cost) in [("two terms", Duration::ZERO), ("three terms", RETURN_COST)] {
             rows.push(Row { name: format!("{age}, {term}"), values: outcome(means, cost, seed) });
         }
     }
     Findings {
-        title: "The worth of ageing and of the third term".to_owned(),
+        title: "The effect of aging and of the third term".to_owned(),
         paper: super::judges::MEASURED.to_owned(),
         rows_are: "controller",
         columns: [

@@ -76,8 +76,8 @@ fn savings(folder: &Path) -> Result<Document> {
         "page cache away on Linux, %",
         "pressure in simulation, %",
         "pressure on Linux, %",
-        "pages returned a second in simulation",
-        "pages returned a second on Linux",
+        "pages refaulted per second in simulation",
+        "pages refaulted per second on Linux",
         "wait for an anonymous page, µs",
         "wait for a file page, µs",
     ];

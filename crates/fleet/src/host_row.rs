@@ -93,11 +93,11 @@ measures! {
     polluted_min,
     /// The same if unknown frames are unmovable.
     polluted_max,
-    /// Initialized memory in 2 MiB blocks after full compaction, if unknown frames are unmovable.
+    /// Potential contiguity at 2 MiB, of initialized memory, if unknown frames are unmovable.
     potential_2_mib_min,
     /// The same if unknown frames are movable.
     potential_2_mib_max,
-    /// All memory in 1 GiB blocks after full compaction, if unknown frames are unmovable.
+    /// Potential contiguity at 1 GiB, of all memory, if unknown frames are unmovable.
     potential_1_gib_min,
     /// The same if unknown frames are movable.
     potential_1_gib_max,

@@ -27,7 +27,7 @@ const fn judged(name: &'static str, label: &'static str, larger_is_worse: bool) 
 pub const JUDGED: [Judged; 4] = [
     judged("unusable_2_mib", "free memory in pieces smaller than 2 MiB", true),
     judged("polluted_max", "polluted pageblocks, at most", true),
-    judged("potential_2_mib_min", "2 MiB blocks once compacted, at least", false),
+    judged("potential_2_mib_min", "potential contiguity at 2 MiB, at least", false),
     judged("coverage", "anonymous memory on huge pages", false),
 ];
 

@@ -68,18 +68,18 @@ pub struct Scale {
 
 /// F_u(9) of the free lists.
 pub const UNUSABLE: Scale = Scale {
-    label: "of free memory in pieces smaller than 2 MiB",
+    label: "free memory in pieces smaller than 2 MiB",
     better: Better::Lower,
     good: 0.5,
     poor: 0.8,
     good_source: "Prairie's choice: half of free memory can serve a huge page at once",
-    poor_source: "`fragmentation_score_wmark` in `mm/compaction.c`: down to this score kcompactd \
-                  compacts on its own, at the default `compaction_proactiveness` of 20",
+    poor_source: "`fragmentation_score_wmark` in `mm/compaction.c`: the score down to which \
+                  kcompactd compacts proactively at the default `compaction_proactiveness` of 20",
 };
 
 /// Polluted pageblocks of those that are initialized.
 pub const POLLUTED: Scale = Scale {
-    label: "of pageblocks polluted by unmovable frames",
+    label: "pageblocks polluted by unmovable frames",
     better: Better::Lower,
     good: 0.2,
     poor: 0.5,
@@ -91,17 +91,17 @@ pub const POLLUTED: Scale = Scale {
 
 /// Potential contiguity at 2 MiB of initialized memory.
 pub const POTENTIAL: Scale = Scale {
-    label: "of memory in 2 MiB blocks once compacted",
+    label: "potential contiguity at 2 MiB",
     better: Better::Higher,
     good: 0.8,
     poor: 0.5,
-    good_source: "the complement of that of polluted pageblocks",
-    poor_source: "the complement of that of polluted pageblocks",
+    good_source: "100 % less the threshold of polluted pageblocks",
+    poor_source: "100 % less the threshold of polluted pageblocks",
 };
 
 /// Anonymous memory on huge pages.
 pub const COVERAGE: Scale = Scale {
-    label: "of anonymous memory on huge pages",
+    label: "anonymous memory on huge pages",
     better: Better::Higher,
     good: 0.67,
     poor: 0.23,

@@ -134,7 +134,7 @@ pub struct Tally {
     pub polluted: u64,
     /// Memory available now, by block size.
     pub free: BlocksBySize,
-    /// Memory available after full compaction, by block size.
+    /// Memory in blocks without an unmovable frame, by block size.
     pub potential: BlocksBySize,
     /// The same with unknown frames taken as unmovable.
     pub potential_at_least: BlocksBySize,

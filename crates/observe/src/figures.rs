@@ -21,7 +21,7 @@ pub struct Figures {
     pub classes: Vec<ClassFrames>,
     /// Contiguity available now, by size.
     pub available: Vec<Available>,
-    /// Contiguity after full compaction, by size.
+    /// Potential contiguity, by size.
     pub potential: Vec<Potential>,
     /// Pageblocks all of whose frames exist.
     pub whole: Estimate,

@@ -158,7 +158,7 @@ fn the_report_begins_with_the_summary_and_keeps_to_its_width() {
     for part in [
         "33.3 %  of free memory is in pieces smaller than 2 MiB",
         "31.2 % to 37.5 %  of pageblocks are polluted",
-        "62.5 % to 68.8 %  of memory is available in 2 MiB blocks after full compaction",
+        "62.5 % to 68.8 %  of memory is in 2 MiB blocks without an unmovable frame",
         "22.2 %  of anonymous memory is on huge pages",
         "Free memory is slightly fragmented: of 9 MiB, 66.7 % can serve a 2 MiB request",
         "half of these blocks hold 2 or fewer of 512",
@@ -265,7 +265,7 @@ fn sections_and_formats() {
     let markdown = sections("polluted", &["--format", "md"]);
     assert!(markdown.starts_with("# ") && markdown.contains("| source |"), "{markdown}");
     let csv = sections("advice", &["--format", "csv"]);
-    let row = "Verdicts and advice,Verdicts,of pageblocks polluted by unmovable frames,value,";
+    let row = "Verdicts and advice,Verdicts,pageblocks polluted by unmovable frames,value,";
     assert!(csv.contains(row), "{csv}");
     let csv = sections("polluted", &["--format", "csv"]);
     assert!(csv.starts_with("section,table,row,column,value\n"), "{csv}");

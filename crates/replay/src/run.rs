@@ -137,9 +137,9 @@ pub struct Satisfiable {
     pub mib_2_now: u64,
     /// 1 GiB pages, at once.
     pub gib_1_now: u64,
-    /// 2 MiB pages, after full compaction.
+    /// 2 MiB pages, after full compaction: no more than the free memory could fill.
     pub mib_2_after_compaction: u64,
-    /// 1 GiB pages, after full compaction.
+    /// 1 GiB pages, after full compaction: no more than the free memory could fill.
     pub gib_1_after_compaction: u64,
 }
 

@@ -26,7 +26,7 @@ pub struct FrameReport {
     pub unevictable_frames: u64,
     /// Contiguity available now (Contiguitas, Figure 2) at 2, 4, 32 MiB and 1 GiB.
     pub available: Vec<Available>,
-    /// Contiguity after full compaction (Contiguitas, Figure 5) at 2 MiB, 32 MiB and 1 GiB.
+    /// Potential contiguity (Contiguitas, Figure 5) at 2 MiB, 32 MiB and 1 GiB.
     pub potential: Vec<Potential>,
     /// F_u beyond the free lists: orders 11 to 18, by aligned, wholly free blocks.
     pub unusable_beyond_lists: Vec<UnusableByFrames>,

@@ -121,8 +121,8 @@ fn potential(rows: &[Row], summaries: &[Summary]) -> Section {
     Section {
         heading: "Potential contiguity".to_owned(),
         intro: format!(
-            "Aligned blocks without an unmovable frame, as a share of memory: available after full \
-             compaction (Contiguitas, Figure 5).{bounds}"
+            "Aligned blocks without an unmovable frame, as a share of memory: the most that \
+             compaction could empty (Contiguitas, Figure 5).{bounds}"
         ),
         blocks: std::iter::once(Block::Table(table(summaries, shown))).chain(charts).collect(),
     }
@@ -195,7 +195,8 @@ fn charts(rows: &[Row], summaries: &[Summary], workloads: &[String]) -> Vec<Bloc
         });
         Block::BarChart(BarChart {
             title: format!("Potential contiguity at {name}"),
-            caption: "After full compaction, as a share of memory.".to_owned(),
+            caption: "Memory in blocks without an unmovable frame, as a share of memory."
+                .to_owned(),
             x: Axis::new("workload", Unit::Number),
             y: Axis::new("share of memory", Unit::Share).within(0.0, 1.0),
             categories: workloads.to_vec(),

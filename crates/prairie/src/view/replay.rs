@@ -492,8 +492,8 @@ fn definitions() -> Section {
         ),
         (
             "potential contiguity",
-            "The share of memory in aligned blocks of the size without an unmovable frame, which \
-             full compaction could empty (Contiguitas, Figure 5). Frames of unknown use count as \
+            "The share of memory in aligned blocks of the size without an unmovable frame, the \
+             most that compaction could empty (Contiguitas, Figure 5). Frames of unknown use count as \
              movable; the JSON has both bounds.",
         ),
         ("polluted pageblock", "An aligned 2 MiB block with at least one unmovable frame."),
@@ -504,8 +504,8 @@ fn definitions() -> Section {
         ),
         (
             "… after full compaction",
-            "Blocks without an unmovable frame, as far as there is free memory to take in what \
-             lies in them.",
+            "Blocks without an unmovable frame, but no more than the free memory could fill: \
+             compaction moves pages and frees none. Potential contiguity has no such limit.",
         ),
     ];
     let define =

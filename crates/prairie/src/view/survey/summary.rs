@@ -45,7 +45,7 @@ fn key_figures(survey: &Survey) -> Vec<KeyFigure> {
         if let Some(gigantic) = potential(frames, Order::GIGANTIC) {
             figures.push(KeyFigure::new(
                 initialized(frames),
-                format!("of {memory} is available in 2 MiB blocks after full compaction"),
+                format!("of {memory} is in 2 MiB blocks without an unmovable frame"),
                 format!(
                     "In 1 GiB blocks: {} of all memory. A range shows what unknown frames leave \
                      open.",

@@ -19,8 +19,10 @@ pub fn contiguity(survey: &Survey) -> Option<Section> {
     if survey.zones.len() > 1 {
         blocks.push(Block::Table(by_zone(survey)));
     }
-    let intro = "Free memory in aligned blocks now, and after full compaction. Frames of unknown \
-                 class count once as unmovable, once as movable: the truth lies between.";
+    let intro = "Free memory in aligned blocks now (available), and memory in aligned blocks without \
+                 an unmovable frame (potential): the limit of compaction for each block, whether or \
+                 not its pages fit elsewhere. Frames of unknown class count as unmovable for the \
+                 lower bound and as movable for the upper bound.";
     Some(Section {
         heading: "Available and potential contiguity".to_owned(),
         intro: intro.to_owned(),
@@ -63,7 +65,7 @@ fn potential(frames: &FrameReport) -> Table {
         ]
     };
     Table {
-        title: "Potential, after full compaction".to_owned(),
+        title: "Potential".to_owned(),
         columns: vec![
             Column::number("block"),
             Column::number("blocks").with_unit("at least"),

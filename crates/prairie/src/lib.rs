@@ -53,7 +53,7 @@ Options of every report, before or after the command:
   --format <text|md|csv|json>  Text, Markdown, tables as CSV, or the JSON document
   --width <N>                  Columns of text [default: terminal, COLUMNS, or 100]
   --ascii                      No typographic signs, as in a pipe
-  --no-pager                   No pager on a terminal [default: PRAIRIE_PAGER, PAGER, less]
+  --no-pager                   Print long reports without PRAIRIE_PAGER, PAGER, or less
   --svg <DIR>                  Write every chart and map of the report as SVG";
 
 const REPORT_OPTIONS: &str =

@@ -75,7 +75,7 @@ impl View<'_> {
                 self.size(total.frames_allocated),
                 "of unmovable and reclaimable memory was allocated",
                 format!(
-                    "In {}; {} of it a shrinker can free.",
+                    "In {}; {} of it is reclaimable by shrinkers.",
                     number::counted(total.allocations, "block"),
                     number::percent(share(total.frames_reclaimable, total.frames_allocated)),
                 ),

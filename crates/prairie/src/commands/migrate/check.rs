@@ -25,9 +25,9 @@ use crate::view::migrate_check::{self as view, Check};
 
 /// Check the protocol in every reachable state
 ///
-/// Without arguments: properties 1 to 5 for two cores, a device and pages of one line. With
-/// --variant: a protocol with one injected bug, which must be found; the shortest counterexample is
-/// printed as a sequence chart.
+/// Without arguments, properties 1 to 5 (listed below) are checked for two cores, a device, and pages
+/// of one cache line. With --variant, a bug is injected, which the check must find; the shortest
+/// counterexample is printed as a sequence chart.
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
@@ -78,7 +78,7 @@ pub struct Args {
     #[arg(long, value_name = "N", value_parser = value::threads, default_value_t = NonZeroUsize::MIN)]
     threads: NonZeroUsize,
 
-    /// Check only this property, 1 to 6 [default: all]
+    /// Check only this property, 1 to 6 as listed below [default: all]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=6))]
     property: Option<u8>,
 
@@ -197,6 +197,14 @@ fn mistake(text: &str) -> Result<Mistake, String> {
 }
 
 const AFTER_HELP: &str = "\
+Properties:
+  1  every read returns the last value written to its line
+  2  a line is cached privately under one name at a time
+  3  after a migration, nothing of the page is reachable by the source's name
+  4  deadlock freedom: every waiting request can complete
+  5  every migration ends if invalidations do
+  6  with --model message: each step refines the transaction model
+
 Examples:
   prairie migrate check                                   the protocol, small
   prairie migrate check --lines 2 --pages 2               two consecutive migrations; a minute

@@ -197,7 +197,7 @@ impl Container {
         self.limit_swap(used, &mut lock(leases))
     }
 
-    /// At the end of a period with so many refaults of anonymous pages: takes or lowers the limit,
+    /// At the end of a period with this number of anonymous refaults: takes or lowers the limit,
     /// or gives it back. Returns what there is to say.
     pub fn free_slots(&mut self, returned_anon: u64, leases: &Mutex<Leases>) -> Option<String> {
         let kept = kept_bytes(&self.seen.stat);

@@ -40,7 +40,7 @@ impl Record {
     /// I/O errors of the system; the record is as it was then.
     pub fn append(&mut self, line: &str) -> io::Result<()> {
         if let Err(error) = self.file.write_all(line.as_bytes()) {
-            // The half of a line would spoil the next one.
+            // The half of a line would garble the next one.
             let _ = self.file.set_len(self.bytes);
             return Err(error);
         }

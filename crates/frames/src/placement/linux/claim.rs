@@ -15,7 +15,7 @@ use crate::{MigrateType, Order};
 /// Where a refill took its last block (`enum rmqueue_mode`). The zone stays locked until the refill
 /// ends, so what could not be claimed for one block cannot be claimed for the next.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Found {
+pub(super) enum TakenFrom {
     /// On the lists of its own type, or a pageblock was claimed for it.
     #[default]
     Own,
@@ -32,9 +32,9 @@ impl LinuxZone {
         order: Order,
         migrate_type: MigrateType,
         flags: AllocFlags,
-        found: &mut Found,
+        found: &mut TakenFrom,
     ) -> Option<(Frame, MigrateType)> {
-        if *found == Found::Own
+        if *found == TakenFrom::Own
             && let Some(frame) = self.claim_block(context, order, migrate_type, flags)
         {
             return Some((frame, migrate_type));
@@ -43,7 +43,7 @@ impl LinuxZone {
             return None;
         }
         let stolen = self.steal_block(context, order, migrate_type)?;
-        *found = Found::Foreign;
+        *found = TakenFrom::Foreign;
         Some(stolen)
     }
 

@@ -1,6 +1,6 @@
 //! Taking memory of a foreign type when one's own lists are empty.
 
-use super::claim::Found;
+use super::claim::TakenFrom;
 use super::flags::AllocFlags;
 use super::zone::LinuxZone;
 use super::{Config, Context};
@@ -44,7 +44,7 @@ impl LinuxZone {
         order: Order,
         migrate_type: MigrateType,
         flags: AllocFlags,
-        found: &mut Found,
+        found: &mut TakenFrom,
     ) -> Option<(Frame, MigrateType)> {
         const CMA: MigrateType = MigrateType::Cma;
         if flags.has(AllocFlags::CMA)

@@ -2,7 +2,7 @@
 //! the record: what leaves and enters the free lists, what a per-CPU list holds, and how to put
 //! things right after a difference, so that one is not counted a hundred times.
 
-use super::claim::Found;
+use super::claim::TakenFrom;
 use super::fallback::Fallback;
 use super::flags::AllocFlags;
 use super::pageblocks::is_mergeable;
@@ -89,7 +89,7 @@ impl Linux {
         if !is_mergeable(migrate_type) {
             return zone.area.take_smallest(context.table, order, migrate_type.index());
         }
-        let found = &mut Found::default();
+        let found = &mut TakenFrom::default();
         let taken = zone.take_typed(&mut context, order, migrate_type, AllocFlags::NONE, found);
         taken.map(|(frame, _)| frame)
     }

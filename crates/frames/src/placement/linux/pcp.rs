@@ -3,7 +3,7 @@
 use alloc::collections::VecDeque;
 use core::ops::Range;
 
-use super::claim::Found;
+use super::claim::TakenFrom;
 use super::flags::AllocFlags;
 use super::pageset::{LISTS, Pageset, PerCpuPages, list_of, order_of};
 use super::slow_path::COSTLY;
@@ -125,7 +125,7 @@ impl LinuxZone {
         let wanted = self.refill_size(context, order, cpu);
         let list = list_of(migrate_type, order);
         let mut blocks = core::mem::take(&mut self.per_cpu[usize::from(cpu)].lists[list]);
-        let (mut left, mut found) = (wanted, Found::default());
+        let (mut left, mut found) = (wanted, TakenFrom::default());
         while left > 0 {
             // Balancing with the contiguous memory allocator's areas is decided block by block.
             if !flags.has(AllocFlags::CMA) {

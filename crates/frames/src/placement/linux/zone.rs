@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use super::claim::Found;
+use super::claim::TakenFrom;
 use super::flags::AllocFlags;
 use super::pageblocks::Pageblocks;
 use super::pageset::{Pageset, PerCpuPages};
@@ -120,7 +120,7 @@ impl LinuxZone {
         {
             return Some(frame);
         }
-        let found = &mut Found::default();
+        let found = &mut TakenFrom::default();
         if let Some((frame, _)) = self.take_typed(context, order, migrate_type, flags, found) {
             return Some(frame);
         }

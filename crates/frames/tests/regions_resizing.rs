@@ -5,6 +5,7 @@ mod regions_machine;
 
 use std::collections::BTreeMap;
 
+use prairie_frames::layout::{Watermarks, ZoneSpan};
 use prairie_frames::placement::regions::{Config, Hardware, Region, Regions};
 use prairie_frames::placement::stepwise::Stepwise;
 use prairie_frames::placement::{Placement, Request};
@@ -439,6 +440,36 @@ fn pressure_moves_the_border_by_the_formula() {
     m.maintain();
     assert_eq!(m.border(), now);
     m.validate();
+}
+
+/// As between the memory below 4 GiB and that above. What pressure moves the border by is a share of
+/// the region's memory, not of its addresses.
+#[test]
+fn a_hole_is_no_part_of_a_region() {
+    let moved = |hole: u32| {
+        let zones = vec![ZoneSpan {
+            managed: u64::from(128 * PAGEBLOCK),
+            watermarks: Watermarks { min: 600, low: 900, high: 1200 },
+            ..zone(0, ZoneKind::Normal, 0, u64::from((128 + hole) * PAGEBLOCK))
+        }];
+        let border = u64::from((32 + hole) * PAGEBLOCK);
+        let config = Config { initial_frames: vec![(0, border)], ..Config::default() };
+        let hole = 16 * PAGEBLOCK..(16 + hole) * PAGEBLOCK;
+        let mut m = Machine::bare(zones, config).started_with_hole(hole.clone());
+        let border = |m: &Machine| m.border() - (hole.end - hole.start) / PAGEBLOCK;
+        for _ in 0..20 * PAGEBLOCK {
+            m.allocate(SINGLE, Unmovable).unwrap();
+        }
+        (0..9).for_each(|_| m.maintain());
+        let calm = border(&m);
+        m.regions.report_pressure(0, [30, 0]);
+        m.maintain();
+        m.validate();
+        (calm, border(&m))
+    };
+    let whole = moved(0);
+    assert!(whole.1 > whole.0, "{whole:?}");
+    assert_eq!(moved(64), whole);
 }
 
 /// Where nobody measures stalls, requests that found their region low stand for them.

@@ -127,6 +127,8 @@ struct RegionZone {
     node: usize,
     space: Space,
     per_cpu: PerCpu,
+    /// Frames of memory below and above the border; until the start, of addresses.
+    memory: [u64; PER_REGION],
     /// What each region may give out of this zone; it changes with the border.
     limits: [Limits; PER_REGION],
 }
@@ -171,12 +173,17 @@ impl Regions {
         numbers.dedup();
         let nodes = numbers.iter().map(|&number| Node::new(number, &numbers, &zones, &config));
         let nodes: Vec<Node> = nodes.collect();
-        let zones = zones.into_iter().map(|zone| RegionZone {
-            node: numbers.iter().position(|&n| n == zone.span.node).expect("a listed node"),
-            space: Space::new(zone.start..zone.end, Order::LARGEST_FREE),
-            per_cpu: PerCpu::new(zone.span.managed, config.per_cpu_lists),
-            limits: Default::default(),
-            zone,
+        let zones = zones.into_iter().map(|zone| {
+            let node = numbers.iter().position(|&n| n == zone.span.node).expect("a listed node");
+            let border = nodes[node].border.clamp(zone.start, zone.end);
+            RegionZone {
+                node,
+                space: Space::new(zone.start..zone.end, Order::LARGEST_FREE),
+                per_cpu: PerCpu::new(zone.span.managed, config.per_cpu_lists),
+                memory: [border.0 - zone.start.0, zone.end.0 - border.0].map(u64::from),
+                limits: Default::default(),
+                zone,
+            }
         });
         let mut regions = Regions {
             zones: zones.collect(),
@@ -383,6 +390,7 @@ impl Placement for Regions {
         for node in 0..self.nodes.len() {
             border::split_allocated_at(table, self.nodes[node].border);
         }
+        self.count_memory(table);
         self.find_outsiders(table);
     }
 
@@ -530,6 +538,7 @@ impl Placement for Regions {
             zone.space.validate(table, border);
             zone.per_cpu.validate(table, border);
         }
+        self.check_memory(table);
         self.check_confinement(table);
         self.check_every_block(table);
     }

@@ -64,13 +64,20 @@ impl Machine {
     }
 
     /// Hands over all absent memory of every zone, in blocks as large as can be, and starts.
-    pub fn started(mut self) -> Machine {
+    pub fn started(self) -> Machine {
+        self.started_with_hole(0..0)
+    }
+
+    /// The same, but for the addresses where there is no memory.
+    pub fn started_with_hole(mut self, hole: std::ops::Range<u32>) -> Machine {
         for zone in self.layout.zones().to_vec() {
             let mut at = zone.start;
             while at < zone.end {
                 let fits = |&order: &Order| {
                     let end = at.offset(order.frames());
-                    let absent = |frame| self.table.state(Frame(frame)) == State::Absent;
+                    let absent = |frame| {
+                        self.table.state(Frame(frame)) == State::Absent && !hole.contains(&frame)
+                    };
                     at.align_down(order) == at && end <= zone.end && (at.0..end.0).all(absent)
                 };
                 let Some(order) = Order::up_to(Order::LARGEST_FREE).rev().find(fits) else {

@@ -7,9 +7,10 @@
 //! blocks of that one pageblock.
 
 use alloc::vec::Vec;
+use core::ops::Range;
 
 use super::space::Pick;
-use super::{Limits, Node, PER_REGION, Region, Regions};
+use super::{Limits, Node, PER_REGION, Region, RegionZone, Regions};
 use crate::layout::{Frame, Zone};
 use crate::placement::Placement;
 use crate::table::{FrameTable, State};
@@ -46,6 +47,18 @@ pub(super) fn initial<'a>(zones: impl Iterator<Item = &'a Zone>, frames: u64) ->
     border
 }
 
+/// Frames of memory of a zone in a range that begins and ends with pageblocks or with the zone. Of a
+/// pageblock with holes that two zones share, each has at most its part.
+fn memory_in(table: &FrameTable, zone: &Zone, range: Range<Frame>) -> u64 {
+    let (start, end) = (range.start.max(zone.start), range.end.min(zone.end));
+    let pageblocks = (start.align_down(Order::HUGE).0..end.0).step_by(PAGEBLOCK as usize);
+    let frames = pageblocks.map(Frame).map(|pageblock| {
+        let part = pageblock.offset(PAGEBLOCK).min(end).0 - pageblock.max(start).0;
+        u64::from(part.min(u32::from(table.block(pageblock).present())))
+    });
+    frames.sum()
+}
+
 /// The first frame of the free or allocated block that contains `frame`, or `frame` itself.
 fn head_of(table: &FrameTable, frame: Frame) -> Frame {
     if u64::from(frame.0) >= table.frames() || table.state(frame) != State::Inside {
@@ -79,18 +92,16 @@ pub(super) struct Contents {
 }
 
 impl Regions {
-    /// Sets what each region may give out of each zone of `node`, by its share of the zone.
+    /// Sets what each region may give out of each zone of `node`, by its share of the zone's memory.
     pub(super) fn set_limits(&mut self, node: usize) {
-        let border = self.nodes[node].border;
         self.nodes[node].near = self.band(node);
         for &zone in &self.nodes[node].zones {
             let zone = &mut self.zones[zone];
-            let (start, end) = (zone.zone.start, zone.zone.end);
-            let frames = u64::from(end.0 - start.0);
-            let below = u64::from(border.clamp(start, end).0 - start.0);
-            zone.limits = [below, frames - below].map(|part| {
-                let share =
-                    |mark: u64| (u128::from(mark) * u128::from(part) / u128::from(frames)) as u64;
+            let all: u64 = zone.memory.iter().sum();
+            zone.limits = zone.memory.map(|part| {
+                let share = |mark: u64| {
+                    (u128::from(mark) * u128::from(part) / u128::from(all.max(1))) as u64
+                };
                 let marks = &zone.zone.span.watermarks;
                 Limits {
                     min: share(marks.min),
@@ -118,9 +129,42 @@ impl Regions {
         ]
     }
 
-    fn set_border(&mut self, node: usize, border: Frame) {
-        self.nodes[node].border = border;
+    fn set_border(&mut self, table: &FrameTable, node: usize, border: Frame) {
+        let before = core::mem::replace(&mut self.nodes[node].border, border);
+        let passed = before.min(border)..before.max(border);
+        for &zone in &self.nodes[node].zones {
+            let zone = &mut self.zones[zone];
+            let frames = memory_in(table, &zone.zone, passed.clone());
+            let [from, to] = if border > before { [1, 0] } else { [0, 1] };
+            zone.memory[from] -= frames;
+            zone.memory[to] += frames;
+        }
         self.set_limits(node);
+    }
+
+    /// Counts the memory of each zone below and above the border.
+    pub(super) fn count_memory(&mut self, table: &FrameTable) {
+        for at in 0..self.zones.len() {
+            self.zones[at].memory = self.memory_of(table, at);
+        }
+        for node in 0..self.nodes.len() {
+            self.set_limits(node);
+        }
+    }
+
+    /// Memory of a zone below and above the border, in time linear in the zone.
+    fn memory_of(&self, table: &FrameTable, zone: usize) -> [u64; PER_REGION] {
+        let RegionZone { zone, node, .. } = &self.zones[zone];
+        let border = self.nodes[*node].border.clamp(zone.start, zone.end);
+        [zone.start..border, border..zone.end].map(|part| memory_in(table, zone, part))
+    }
+
+    /// # Panics
+    /// If a count of memory is wrong.
+    pub(super) fn check_memory(&self, table: &FrameTable) {
+        for at in 0..self.zones.len() {
+            assert_eq!(self.zones[at].memory, self.memory_of(table, at), "of zone {at}");
+        }
     }
 
     /// The pageblock that growing would take next when the border is at `border`, and its zone.
@@ -322,7 +366,7 @@ impl Regions {
             let zone = self.zone_of(head).expect("memory of this node");
             self.zones[zone].space.remove(table, head);
         }
-        self.set_border(node, border);
+        self.set_border(table, node, border);
         for (head, order) in free {
             self.give(table, head, order);
         }

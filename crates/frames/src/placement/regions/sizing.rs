@@ -51,13 +51,9 @@ impl Regions {
     /// What the resizer of a node looks at.
     fn view(&self, node: usize) -> View {
         let [unmovable, movable] = Region::ALL.map(|region| self.stock(node, region));
-        let Node { border, ref zones, ref pressure, .. } = self.nodes[node];
-        let below = |&zone: &usize| {
-            let zone = &self.zones[zone].zone;
-            u64::from(border.clamp(zone.start, zone.end).0 - zone.start.0)
-        };
+        let Node { ref zones, ref pressure, .. } = self.nodes[node];
         View {
-            size: zones.iter().map(below).sum(),
+            size: zones.iter().map(|&zone| self.zones[zone].memory[0]).sum(),
             available: [unmovable.available, movable.available],
             low: [unmovable.low, movable.low],
             high: unmovable.high,

@@ -1,5 +1,6 @@
 //! Undoing everything: settings restored, offline blocks online, converted blocks back home.
 
+use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -21,6 +22,8 @@ pub struct Undone {
     pub returned: usize,
     /// Not, and why; they stay recorded.
     pub left: Vec<(u64, String)>,
+    /// Blocks whose page flags were read, each time it was counted: most of the cost.
+    pub blocks_read: u64,
 }
 
 /// What an undo works with.
@@ -73,24 +76,19 @@ pub fn undo(record: &mut Record, undo: &Undo<'_>) -> io::Result<Undone> {
     let mut undone = Undone::default();
     let mut host = Host::open(undo.roots)?;
     let mut timer = Timer::start()?;
-    let mut left: Vec<u64> = record.state().blocks.keys().copied().collect();
-    while !left.is_empty() {
+    let mut left = in_order(record, &mut host)?;
+    while let Some(mut block) = left.pop_front() {
         if (undo.stop)() || Instant::now() >= undo.until {
+            left.push_front(block);
             let why = "out of time";
-            undone.left.extend(left.drain(..).map(|number| (number, why.to_owned())));
+            undone.left.extend(left.iter().map(|block| (block.number, why.to_owned())));
             break;
         }
-        let mut blocks = host.blocks(&[])?;
-        let sample = host.sample(Duration::ZERO)?;
-        for block in blocks.iter_mut().filter(|block| left.contains(&block.number)) {
-            host.scan(block, Duration::ZERO);
-        }
-        let next = left.iter().copied().min_by_key(|number| cost(&blocks, *number));
-        let number = next.expect("the list is not empty");
-        left.retain(|other| *other != number);
+        let number = block.number;
         let home = record.state().blocks[&number];
-        let block = blocks.iter().find(|block| block.number == number);
-        if let Some(why) = block.and_then(|block| refusal(block, &sample, home)) {
+        // What earlier blocks held may have moved into this one.
+        host.scan(&mut block, Duration::ZERO);
+        if let Some(why) = refusal(&block, &host.sample(Duration::ZERO)?, home) {
             undone.left.push((number, why));
             continue;
         }
@@ -105,18 +103,37 @@ pub fn undo(record: &mut Record, undo: &Undo<'_>) -> io::Result<Undone> {
             outcome => undone.left.push((number, outcome.words())),
         }
     }
+    undone.blocks_read = host.reads().blocks;
     Ok(undone)
+}
+
+/// The blocks that are away from home, emptiest first. All are read once: with hundreds of blocks,
+/// reading them again for each one that returns would take longer than all conversions.
+fn in_order(record: &mut Record, host: &mut Host) -> io::Result<VecDeque<Block>> {
+    let mut found = host.blocks(&[])?;
+    let away = &record.state().blocks;
+    found.retain(|block| away.contains_key(&block.number));
+    let known: Vec<u64> = found.iter().map(|block| block.number).collect();
+    let gone: Vec<u64> = away.keys().copied().filter(|number| !known.contains(number)).collect();
+    for number in gone {
+        record.idle(number, None)?;
+    }
+    for block in &mut found {
+        host.scan(block, Duration::ZERO);
+    }
+    found.sort_by_key(|block| match (block.place, block.occupancy) {
+        // Lost memory comes first, what cannot be read last.
+        (Place::Offline, _) => 0,
+        (_, Some(found)) => found.to_move(),
+        (_, None) => u64::MAX,
+    });
+    Ok(found.into())
 }
 
 fn note(log: &Log, done: &Done) {
     let to = if done.to == Place::Kernel { "kernel" } else { "movable" };
     let (block, words, ms) = (done.block, done.outcome.words(), done.took.as_millis());
     log.note("undo", format_args!("block {block} to {to}: {words} [{ms} ms]"));
-}
-
-fn cost(blocks: &[Block], number: u64) -> u64 {
-    let block = blocks.iter().find(|block| block.number == number);
-    block.and_then(|block| block.occupancy).map_or(u64::MAX, |found| found.to_move())
 }
 
 /// Why a block is not even tried.

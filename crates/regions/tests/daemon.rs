@@ -16,10 +16,10 @@ use prairie_regions::kswapd;
 use prairie_regions::operation::place;
 use prairie_regions::record::Record;
 use prairie_regions::settings::Setting;
-use prairie_regions::undo::{Undo, undo};
+use prairie_regions::undo::{Undo, Undone, undo};
 use tree::{BLOCKS, FRAMES, Tree, trouble, work};
 
-fn undo_all(tree: &Arc<Tree>, record: &mut Record) -> usize {
+fn undo_all(tree: &Arc<Tree>, record: &mut Record) -> Undone {
     let log = Log::new(Format::Text, Verbosity::Quiet, Box::new(io::sink()));
     let work = Undo {
         roots: &tree.roots(),
@@ -29,7 +29,19 @@ fn undo_all(tree: &Arc<Tree>, record: &mut Record) -> usize {
         until: Instant::now() + Duration::from_secs(60),
         stop: &|| false,
     };
-    undo(record, &work).unwrap().left.len()
+    undo(record, &work).unwrap()
+}
+
+/// With hundreds of blocks, reading all that are left before each one takes minutes.
+#[test]
+fn an_undo_reads_each_block_twice_at_most() {
+    let tree = Tree::new();
+    let mut daemon = tree.daemon(false);
+    work(&mut daemon, 0, 20);
+    let mut record = daemon.stop().unwrap();
+    let undone = undo_all(&tree, &mut record);
+    assert_eq!((undone.returned as u64, undone.left.len()), (BLOCKS - 4, 0));
+    assert!(undone.blocks_read <= 2 * (BLOCKS - 4), "{} blocks read", undone.blocks_read);
 }
 
 /// Candidates are ranked by a few of their page flags; the one that is chosen is read whole. Here each
@@ -86,7 +98,7 @@ fn the_regions_are_set_up_and_everything_is_undone() {
     let mut record = daemon.stop().unwrap();
     let restored = Setting::LowmemReserveRatio.read(&tree.roots()).unwrap().to_string();
     assert_eq!(restored, "256,256,32,0,0");
-    assert_eq!(undo_all(&tree, &mut record), 0);
+    assert_eq!(undo_all(&tree, &mut record).left, []);
     assert_eq!(tree.count(Place::Kernel), BLOCKS);
     assert!(record.state().is_clean());
 }

@@ -5,6 +5,7 @@ mod operate;
 mod reserve;
 mod rest;
 mod tell;
+mod trouble;
 
 use std::collections::VecDeque;
 use std::io;
@@ -17,6 +18,7 @@ use prairie_host::Roots;
 use crate::choice::{Block, Place};
 use crate::config::Config;
 use crate::host::Host;
+use crate::limits::Pause;
 use crate::operation::{BlockFilesDebug, Done, Sysfs};
 use crate::policy::{Policy, Reason, Step};
 use crate::reclaim::Reclaim;
@@ -30,6 +32,7 @@ use crate::timer::Timer;
 
 use reserve::Requests;
 use rest::LOOK_EVERY;
+use trouble::{Topic, Troubles};
 
 pub use leases::restore_settings;
 pub use tell::whole_gigabytes;
@@ -91,7 +94,8 @@ pub struct Daemon {
     scan_after: Duration,
     pause_until: Duration,
     oom_before: Option<u64>,
-    leases_failed: bool,
+    /// Until settings are leased again after one could not be written.
+    lease_pause: Pause,
     /// The priority of kswapd was raised, or could not be.
     kswapd_done: bool,
     /// `watermark_scale_factor` was set by others.
@@ -99,7 +103,9 @@ pub struct Daemon {
     /// `min_free_kbytes` before the first operation: the kernel recomputes it at each.
     min_free_before: Option<Value>,
     recent: VecDeque<String>,
-    denied: bool,
+    /// Until blocks are converted again after one, or the record, could not be written.
+    pause: Pause,
+    troubles: Troubles,
     requests: Requests,
     /// Frees page cache for what a growth moves.
     reclaim: Option<Arc<Reclaim>>,
@@ -171,12 +177,13 @@ impl Daemon {
             scan_after: Duration::ZERO,
             pause_until: Duration::ZERO,
             oom_before: None,
-            leases_failed: false,
+            lease_pause: Pause::default(),
             kswapd_done: false,
             factor_changed_by_others: false,
             min_free_before,
             recent: VecDeque::new(),
-            denied: false,
+            pause: Pause::default(),
+            troubles: Troubles::new(),
             requests: Requests::default(),
             reclaim,
             config,
@@ -237,12 +244,15 @@ impl Daemon {
         let due = due || (!self.is_busy() && self.is_burst(now));
         if due {
             (self.sampled, self.looked) = (Some(now), now);
+            self.watch_guardian();
             if self.rests(now) {
                 return now + self.config.daemon.poll.min(LOOK_EVERY);
             }
             match self.host.sample(now) {
                 Ok(sample) => self.take_sample(sample, now),
-                Err(error) => self.trouble(&format!("the zones cannot be read: {error}")),
+                Err(error) => {
+                    self.trouble(Topic::Zones, &format!("the zones cannot be read: {error}"));
+                }
             }
             self.begin_rest(now);
         }
@@ -287,7 +297,22 @@ impl Daemon {
         [sum(|node| node.kernel.managed), sum(|node| node.movable.managed)]
     }
 
+    /// Starts another guardian if the one that there was is gone.
+    fn watch_guardian(&mut self) {
+        let renewed = self.record().renew_guardian();
+        match renewed {
+            Ok(true) => self
+                .log
+                .note("warning", format_args!("the guardian was gone; another one is started")),
+            Ok(false) => self.settled(Topic::Guardian),
+            Err(error) => {
+                self.trouble(Topic::Guardian, &format!("the guardian cannot be started: {error}"));
+            }
+        }
+    }
+
     fn take_sample(&mut self, sample: Sample, now: Duration) {
+        self.settled(Topic::Zones);
         self.policy.sample(&sample);
         let first = *self.oom_before.get_or_insert(sample.oom_kills);
         self.status.lock().oom_kills = sample.oom_kills.saturating_sub(first);
@@ -329,17 +354,18 @@ impl Daemon {
                 }
                 self.blocks = blocks;
                 self.listed = Some(now);
+                self.settled(Topic::Blocks);
             }
             Err(error) => {
                 self.listed = Some(now);
-                self.trouble(&format!("memory blocks cannot be read: {error}"));
+                self.trouble(Topic::Blocks, &format!("memory blocks cannot be read: {error}"));
             }
         }
     }
 
     /// Asks the policy and begins what it says.
     fn decide(&mut self, now: Duration) {
-        if self.denied {
+        if !self.pause.is_over(now) {
             return;
         }
         for _ in 0..MAX_READ_ROUNDS {

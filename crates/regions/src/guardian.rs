@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use prairie_daemon::log::Log;
 use prairie_host::Roots;
-use signal_hook::consts::SIGTERM;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::config::Config;
 use crate::daemon::{Daemon, Start};
@@ -34,14 +34,21 @@ pub enum Acted {
     Undone,
 }
 
-/// Reads the record until the daemon ends.
-pub fn watch(lines: impl BufRead) -> State {
+/// Reads the record until the daemon ends. Signals that are sent to all processes of a service or a
+/// terminal are for the daemon: the guardian ends after it.
+///
+/// # Errors
+/// I/O errors of the system.
+pub fn watch(lines: impl BufRead) -> io::Result<State> {
+    for signal in [SIGTERM, SIGINT, SIGHUP] {
+        signal_hook::flag::register(signal, Arc::default())?;
+    }
     let mut state = State::default();
     for line in lines.lines() {
         let Ok(line) = line else { break };
         state.take(&line);
     }
-    state
+    Ok(state)
 }
 
 /// Does what is left to do after a daemon that ended with `state`, through the blocks' `files`.

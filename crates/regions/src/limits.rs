@@ -1,4 +1,5 @@
-//! Bounds on what the daemon tries: back-off for each block, and conversions in an hour.
+//! Bounds on what the daemon tries: back-off for each block, conversions in an hour, and pauses after
+//! failures that concern all blocks.
 
 use std::collections::BTreeMap;
 use std::collections::VecDeque;
@@ -81,6 +82,33 @@ impl Budget {
     }
 }
 
+/// The first pause (*chosen*): trying again costs one write.
+const FIRST_PAUSE: Duration = Duration::from_secs(60);
+
+/// The longest pause is this many times the first (*chosen*): about an hour.
+const MAX_PAUSES: u32 = 64;
+
+/// A pause after a failure that has nothing to do with one block. Each failure in a row doubles it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Pause {
+    until: Duration,
+    failures: u32,
+}
+
+impl Pause {
+    /// There was a failure.
+    pub fn extend(&mut self, now: Duration) {
+        let factor = 1u32.checked_shl(self.failures).unwrap_or(MAX_PAUSES).min(MAX_PAUSES);
+        self.until = now.saturating_add(FIRST_PAUSE * factor);
+        self.failures = self.failures.saturating_add(1);
+    }
+
+    /// Whether it may be tried again at `now`.
+    pub fn is_over(&self, now: Duration) -> bool {
+        now >= self.until
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -105,6 +133,18 @@ mod tests {
         backoff.refuse(7, now, HOUR);
         assert!(backoff.allows(7, now + HOUR), "from the start");
         backoff.refuse(7, Duration::MAX, Duration::MAX);
+    }
+
+    #[test]
+    fn pauses_become_longer() {
+        let (mut pause, mut now) = (Pause::default(), Duration::ZERO);
+        assert!(pause.is_over(now));
+        for minutes in [1, 2, 4, 8, 16, 32, 64, 64] {
+            pause.extend(now);
+            now += SECOND * 60 * minutes;
+            assert!(!pause.is_over(now - SECOND) && pause.is_over(now), "{minutes}");
+        }
+        pause.extend(Duration::MAX);
     }
 
     #[test]

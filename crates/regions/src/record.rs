@@ -13,16 +13,18 @@
 //! end                   the daemon ended by itself
 //! ```
 
+mod guard;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
 
 use prairie_host::Roots;
 
 use crate::choice::Place;
 use crate::settings::{Setting, Value};
+use guard::Guardian;
 
 /// What the lines say so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -131,8 +133,10 @@ pub struct Record {
     state: State,
     path: PathBuf,
     file: Option<File>,
-    guardian: Option<Child>,
+    guardian: Option<Guardian>,
     bytes: u64,
+    /// The file says something else than the state: it is written again from there.
+    is_stale: bool,
 }
 
 /// A file of more than this is written again from the state.
@@ -145,7 +149,14 @@ impl Record {
     /// I/O errors of the system.
     pub fn load(path: &Path, boot: &str) -> io::Result<Record> {
         let state = State::load(path, boot)?;
-        Ok(Record { state, path: path.to_owned(), file: None, guardian: None, bytes: 0 })
+        Ok(Record {
+            state,
+            path: path.to_owned(),
+            file: None,
+            guardian: None,
+            bytes: 0,
+            is_stale: false,
+        })
     }
 
     /// Begins to write it.
@@ -163,7 +174,7 @@ impl Record {
         fs::write(&beside, &text)?;
         fs::rename(&beside, &self.path)?;
         self.file = Some(File::options().append(true).open(&self.path)?);
-        self.bytes = text.len() as u64;
+        (self.bytes, self.is_stale) = (text.len() as u64, false);
         Ok(())
     }
 
@@ -172,19 +183,21 @@ impl Record {
     /// # Errors
     /// I/O errors of the system.
     pub fn guard(&mut self, program: &Path, arguments: &[&str]) -> io::Result<()> {
-        use std::os::unix::process::CommandExt;
-        let mut guardian = Command::new(program)
-            .args(arguments)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            // A group of its own: Ctrl-C at a terminal is for the daemon.
-            .process_group(0)
-            .spawn()?;
-        if let Some(pipe) = &mut guardian.stdin {
-            pipe.write_all(self.state.lines().as_bytes())?;
-        }
-        self.guardian = Some(guardian);
+        let arguments: Vec<String> = arguments.iter().map(|word| (*word).to_owned()).collect();
+        self.guardian = Some(Guardian::start(program, &arguments, &self.state)?);
         Ok(())
+    }
+
+    /// Starts another guardian if the one that was started is gone; whether it did.
+    ///
+    /// # Errors
+    /// I/O errors of the system.
+    pub fn renew_guardian(&mut self) -> io::Result<bool> {
+        let Some(guardian) = &mut self.guardian else { return Ok(false) };
+        if !guardian.is_gone() {
+            return Ok(false);
+        }
+        guardian.replace(&self.state).map(|()| true)
     }
 
     /// What it says.
@@ -199,21 +212,20 @@ impl Record {
     pub fn busy(&mut self, block: u64, from: Place) -> io::Result<()> {
         if matches!(from, Place::Kernel | Place::Movable) && !self.state.blocks.contains_key(&block)
         {
-            self.tell(&format!("block {block} {}", name(from)))?;
+            self.announce(&format!("block {block} {}", name(from)))?;
         }
-        self.tell(&format!("busy {block}"))
+        self.announce(&format!("busy {block}"))
     }
 
     /// The operation ended, and the block is in `place` (nothing if it is gone).
     ///
     /// # Errors
-    /// I/O errors of the system.
+    /// I/O errors of the system. The state is right all the same, and written later.
     pub fn idle(&mut self, block: u64, place: Option<Place>) -> io::Result<()> {
         let home = self.state.blocks.get(&block).copied();
-        if place.is_none() || (home.is_some() && home == place) {
-            self.tell(&format!("home {block}"))?;
-        }
-        self.tell(&format!("idle {block}"))
+        let is_home = place.is_none() || (home.is_some() && home == place);
+        let home = if is_home { self.note(&format!("home {block}")) } else { Ok(()) };
+        self.note(&format!("idle {block}")).and(home)
     }
 
     /// Leases a setting: `ours` is about to be written. A second lease keeps the first's old value.
@@ -222,45 +234,71 @@ impl Record {
     /// I/O errors of the system.
     pub fn lease(&mut self, setting: Setting, ours: &Value, now: &Value) -> io::Result<()> {
         let before = self.state.settings.get(&setting).map_or(now, |(_, before)| before).clone();
-        self.tell(&format!("set {} {ours} {before}", setting.name()))
+        self.announce(&format!("set {} {ours} {before}", setting.name()))
     }
 
     /// The setting is restored.
     ///
     /// # Errors
-    /// I/O errors of the system.
+    /// As [`Record::idle`].
     pub fn restored(&mut self, setting: Setting) -> io::Result<()> {
-        self.tell(&format!("unset {}", setting.name()))
+        self.note(&format!("unset {}", setting.name()))
     }
 
     /// The daemon ends by itself; the guardian has nothing to do.
     pub fn end(&mut self) {
-        let _ = self.tell("end");
-        if let Some(mut guardian) = self.guardian.take() {
-            drop(guardian.stdin.take());
-            let _ = guardian.wait();
+        let _ = self.note("end");
+        if let Some(guardian) = self.guardian.take() {
+            guardian.end();
         }
         if self.state.is_clean() && self.file.take().is_some() {
             let _ = fs::remove_file(&self.path);
         }
     }
 
-    fn tell(&mut self, line: &str) -> io::Result<()> {
-        let text = format!("{line}\n");
-        if let Some(file) = &mut self.file {
-            file.write_all(text.as_bytes())?;
-            self.bytes += text.len() as u64;
-        }
-        let pipe = self.guardian.as_mut().and_then(|guardian| guardian.stdin.as_mut());
-        if let Some(pipe) = pipe {
-            pipe.write_all(text.as_bytes())
-                .map_err(|error| io::Error::other(format!("the guardian is gone: {error}")))?;
-        }
+    /// Writes what is about to happen. If that fails, it must not happen.
+    fn announce(&mut self, line: &str) -> io::Result<()> {
+        self.write(line)?;
         self.state.take(line);
-        if self.bytes > MAX_BYTES && self.file.is_some() {
+        Ok(())
+    }
+
+    /// Writes what has happened: that is so whether it can be written or not.
+    fn note(&mut self, line: &str) -> io::Result<()> {
+        self.state.take(line);
+        self.write(line)
+    }
+
+    /// Writes a line to the file and to the guardian, both in any case.
+    fn write(&mut self, line: &str) -> io::Result<()> {
+        let saved = self.save(line);
+        let told = self.tell_guardian(line);
+        // A line that only one of them has says what does not happen.
+        self.is_stale |= saved.is_err() || told.is_err();
+        saved.and(told)
+    }
+
+    fn save(&mut self, line: &str) -> io::Result<()> {
+        if self.file.is_none() {
+            return Ok(());
+        }
+        // The last line of a stale file may be cut short.
+        if self.is_stale || self.bytes > MAX_BYTES {
             self.begin()?;
         }
-        Ok(())
+        let text = format!("{line}\n");
+        self.bytes += text.len() as u64;
+        self.file.as_mut().map_or(Ok(()), |file| file.write_all(text.as_bytes()))
+    }
+
+    fn tell_guardian(&mut self, line: &str) -> io::Result<()> {
+        let Some(guardian) = &mut self.guardian else { return Ok(()) };
+        let text = format!("{line}\n");
+        if guardian.tell(&text).is_ok() {
+            return Ok(());
+        }
+        let gone = |error| io::Error::other(format!("the guardian is gone: {error}"));
+        guardian.replace(&self.state).and_then(|()| guardian.tell(&text)).map_err(gone)
     }
 }
 
@@ -311,6 +349,50 @@ mod tests {
         record.busy(3, Place::Kernel).unwrap();
         record.end();
         assert_eq!(fs::read_to_string(copy).unwrap(), "boot b\nblock 3 kernel\nbusy 3\nend\n");
+    }
+
+    #[test]
+    fn a_guardian_that_is_gone_is_replaced() {
+        let root = tempfile::tempdir().unwrap();
+        let copy = root.path().join("copy");
+        let mut record = Record::load(&root.path().join("record"), "b").unwrap();
+        record.begin().unwrap();
+        // The first one ends at once, those after it listen.
+        let copy_path = copy.display();
+        let script = format!("test -e {copy_path} && exec cat >{copy_path}; touch {copy_path}");
+        record.guard(Path::new("sh"), &["-c", &script]).unwrap();
+        while !copy.exists() || !record.renew_guardian().unwrap() {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        assert!(!record.renew_guardian().unwrap(), "it listens");
+        record.busy(3, Place::Kernel).unwrap();
+        // Killed meanwhile.
+        record.guardian.as_mut().unwrap().kill();
+        record.idle(3, Some(Place::Movable)).unwrap();
+        record.end();
+        let told = fs::read_to_string(copy).unwrap();
+        assert_eq!(told, "boot b\nblock 3 kernel\nidle 3\nend\n", "what is left to undo");
+    }
+
+    /// The file of the record is one to which nothing can be written, until it is one again.
+    #[test]
+    fn a_record_goes_on_once_it_can_be_written_again() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("record");
+        let mut record = Record::load(&path, "b").unwrap();
+        record.begin().unwrap();
+        record.busy(3, Place::Kernel).unwrap();
+        record.file = Some(File::options().append(true).open("/dev/full").unwrap());
+        record.idle(3, Some(Place::Movable)).unwrap_err();
+        assert!(!record.state().busy.contains(&3), "it is so all the same");
+        // No room for a second file either.
+        fs::create_dir(path.with_extension("new")).unwrap();
+        record.busy(4, Place::Kernel).unwrap_err();
+        assert!(!record.state().blocks.contains_key(&4), "it must not happen");
+        fs::remove_dir(path.with_extension("new")).unwrap();
+        record.busy(5, Place::Kernel).unwrap();
+        let text = fs::read_to_string(&path).unwrap();
+        assert_eq!(text, "boot b\nblock 3 kernel\nblock 5 kernel\nbusy 5\n");
     }
 
     #[test]

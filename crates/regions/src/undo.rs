@@ -62,7 +62,7 @@ pub fn make_whole(record: &mut Record, undo: &Undo<'_>) -> io::Result<()> {
             }
             false => now.as_ref().map(operation::place),
         };
-        record.idle(number, place)?;
+        go_on(undo.log, record.idle(number, place));
     }
     Ok(())
 }
@@ -76,7 +76,7 @@ pub fn undo(record: &mut Record, undo: &Undo<'_>) -> io::Result<Undone> {
     let mut undone = Undone::default();
     let mut host = Host::open(undo.roots)?;
     let mut timer = Timer::start()?;
-    let mut left = in_order(record, &mut host)?;
+    let mut left = in_order(record, &mut host, undo.log)?;
     while let Some(mut block) = left.pop_front() {
         if (undo.stop)() || Instant::now() >= undo.until {
             left.push_front(block);
@@ -92,11 +92,11 @@ pub fn undo(record: &mut Record, undo: &Undo<'_>) -> io::Result<Undone> {
             undone.left.push((number, why));
             continue;
         }
-        record.busy(number, home)?;
+        go_on(undo.log, record.busy(number, home));
         let files = undo.files.clone();
         timer.begin(undo.operation_time, move || operation::convert(&*files, number, home));
         let Some(done) = timer.wait() else { break };
-        record.idle(number, done.place)?;
+        go_on(undo.log, record.idle(number, done.place));
         note(undo.log, &done);
         match done.outcome {
             Outcome::Done | Outcome::Gone => undone.returned += 1,
@@ -109,14 +109,14 @@ pub fn undo(record: &mut Record, undo: &Undo<'_>) -> io::Result<Undone> {
 
 /// The blocks that are away from home, emptiest first. All are read once: with hundreds of blocks,
 /// reading them again for each one that returns would take longer than all conversions.
-fn in_order(record: &mut Record, host: &mut Host) -> io::Result<VecDeque<Block>> {
+fn in_order(record: &mut Record, host: &mut Host, log: &Log) -> io::Result<VecDeque<Block>> {
     let mut found = host.blocks(&[])?;
     let away = &record.state().blocks;
     found.retain(|block| away.contains_key(&block.number));
     let known: Vec<u64> = found.iter().map(|block| block.number).collect();
     let gone: Vec<u64> = away.keys().copied().filter(|number| !known.contains(number)).collect();
     for number in gone {
-        record.idle(number, None)?;
+        go_on(log, record.idle(number, None));
     }
     for block in &mut found {
         host.scan(block, Duration::ZERO);
@@ -128,6 +128,14 @@ fn in_order(record: &mut Record, host: &mut Host) -> io::Result<VecDeque<Block>>
         (_, None) => u64::MAX,
     });
     Ok(found.into())
+}
+
+/// A record that cannot be written does not hold an undo up: it says already which blocks are away,
+/// and a block that is found offline comes back without it.
+fn go_on(log: &Log, recorded: io::Result<()>) {
+    if let Err(error) = recorded {
+        log.note("warning", format_args!("the record cannot be written: {error}"));
+    }
 }
 
 fn note(log: &Log, done: &Done) {

@@ -84,6 +84,21 @@ fn a_block_that_came_online_is_known_to_be_empty() {
 }
 
 #[test]
+fn everything_is_undone_though_the_record_cannot_be_written() {
+    let tree = Tree::new();
+    let mut daemon = tree.daemon(false);
+    work(&mut daemon, 0, 20);
+    while fs::metadata(tree.path("record")).unwrap().len() <= 64 << 10 {
+        daemon.record().restored(Setting::MovableGiganticPages).unwrap();
+    }
+    fs::create_dir(tree.path("record.new")).unwrap();
+    let mut record = daemon.stop().unwrap();
+    assert_eq!(undo_all(&tree, &mut record).left, []);
+    assert_eq!(tree.count(Place::Kernel), BLOCKS);
+    assert!(record.state().is_clean());
+}
+
+#[test]
 fn the_regions_are_set_up_and_everything_is_undone() {
     let tree = Tree::new();
     let mut daemon = tree.daemon(false);

@@ -12,6 +12,7 @@ use prairie_host::{PageFlags, Roots};
 use prairie_regions::check;
 use prairie_regions::choice::Place;
 use prairie_regions::host::Host;
+use prairie_regions::settings::Setting;
 use tree::{BLOCKS, FRAMES, Tree, trouble, work};
 
 #[test]
@@ -31,16 +32,42 @@ fn refusals_are_not_repeated() {
 }
 
 #[test]
-fn without_permission_nothing_more_is_tried() {
+fn without_permission_nothing_more_is_tried_for_a_while() {
     for code in [libc::EPERM, libc::EACCES, libc::EROFS] {
         let tree = Tree::new();
         *tree.faults.lock().unwrap() = (0..BLOCKS).map(|block| (block, code)).collect();
         let mut daemon = tree.daemon(false);
         work(&mut daemon, 0, 60);
         assert_eq!(tree.words.lock().unwrap().len(), 1);
-        assert!(trouble(&daemon).starts_with("no more operations: "), "{}", trouble(&daemon));
+        assert!(trouble(&daemon).starts_with("operations are paused: "), "{}", trouble(&daemon));
         assert_eq!(tree.count(Place::Kernel), BLOCKS, "as it was");
+        work(&mut daemon, 60, 300);
+        let tries = tree.words.lock().unwrap().len();
+        assert_eq!(tries, 3, "after a minute, and two more");
+        // The policy that forbade it is gone.
+        tree.faults.lock().unwrap().clear();
+        work(&mut daemon, 360, 120);
+        assert!(tree.count(Place::Movable) > 0, "it goes on");
+        assert_eq!(trouble(&daemon), "");
     }
+}
+
+/// A directory stands where the record is to be written again.
+#[test]
+fn a_record_that_cannot_be_written_holds_operations_up_for_a_while() {
+    let tree = Tree::new();
+    let mut daemon = tree.daemon(false);
+    // It is written again when it is long.
+    while fs::metadata(tree.path("record")).unwrap().len() <= 64 << 10 {
+        daemon.record().restored(Setting::MovableGiganticPages).unwrap();
+    }
+    fs::create_dir(tree.path("record.new")).unwrap();
+    work(&mut daemon, 0, 30);
+    assert!(tree.words.lock().unwrap().is_empty(), "nothing happens without a record");
+    assert!(trouble(&daemon).starts_with("operations are paused: the record"));
+    fs::remove_dir(tree.path("record.new")).unwrap();
+    work(&mut daemon, 30, 60);
+    assert_eq!((tree.count(Place::Movable), trouble(&daemon)), (BLOCKS - 4, String::new()));
 }
 
 #[test]
@@ -97,6 +124,9 @@ fn unreadable_files_are_one_line() {
     work(&mut daemon, 20, 10);
     assert!(trouble(&daemon).starts_with("the zones cannot be read: "), "{}", trouble(&daemon));
     assert_eq!(tree.words.lock().unwrap().len(), converted, "nothing is done blindly");
+    tree.update();
+    work(&mut daemon, 30, 10);
+    assert_eq!(trouble(&daemon), "", "they can be read again");
 }
 
 #[test]

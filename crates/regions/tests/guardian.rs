@@ -3,7 +3,7 @@
 mod tree;
 
 use std::fs;
-use std::io::{self, Cursor};
+use std::io::{self, BufReader, Cursor, Read};
 use std::time::Duration;
 
 use prairie_daemon::log::{Format, Log, Verbosity};
@@ -47,7 +47,7 @@ fn quiet() -> Log {
 fn a_block_that_was_offline_comes_online_first_of_all() {
     let tree = Tree::new();
     let (config, pipe) = killed(&tree);
-    let state = watch(Cursor::new(pipe));
+    let state = watch(Cursor::new(pipe)).unwrap();
     let acted = act(&state, &config, &tree.roots(), tree.clone(), quiet()).unwrap();
     assert_eq!(acted, Acted::Undone);
     let words = tree.words.lock().unwrap().clone();
@@ -59,12 +59,28 @@ fn a_block_that_was_offline_comes_online_first_of_all() {
     assert!(!config.daemon.record.exists());
 }
 
+/// A pipe whose last line comes with a signal for the whole service.
+struct Stopped<'a>(Cursor<&'a [u8]>);
+
+impl Read for Stopped<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        signal_hook::low_level::raise(signal_hook::consts::SIGTERM)?;
+        self.0.read(buffer)
+    }
+}
+
+#[test]
+fn a_signal_does_not_end_the_guardian_before_the_daemon() {
+    let state = watch(BufReader::new(Stopped(Cursor::new(b"busy 7\nend\n")))).unwrap();
+    assert!(state.ended && state.busy.contains(&7), "{state:?}");
+}
+
 #[test]
 fn where_a_daemon_came_again_the_guardian_leaves_the_block_to_it() {
     let tree = Tree::new();
     let (config, pipe) = killed(&tree);
     let lock = Lock::take(&config.daemon.record, "daemon").unwrap().unwrap();
-    let state = watch(Cursor::new(pipe));
+    let state = watch(Cursor::new(pipe)).unwrap();
     let acted = act(&state, &config, &tree.roots(), tree.clone(), quiet()).unwrap();
     assert_eq!(acted, Acted::Relieved);
     assert!(tree.words.lock().unwrap().is_empty());

@@ -8,8 +8,10 @@ use prairie_daemon::log::Log;
 use prairie_host::Roots;
 
 use super::Daemon;
+use super::trouble::Topic;
 use crate::config::MakeRoom;
 use crate::kswapd;
+use crate::limits::Pause;
 use crate::policy::room::Distances;
 use crate::ratios;
 use crate::reclaim::Reclaim;
@@ -23,12 +25,19 @@ impl Daemon {
     /// Sets the kernel's reserves as the regions need them.
     pub(super) fn lease(&mut self, now: Duration) {
         let movable = self.last.nodes.iter().any(|node| node.movable.managed > 0);
-        if self.leases_failed || !movable {
+        if !self.lease_pause.is_over(now) || !movable {
             return;
         }
-        if let Err(error) = self.try_lease(now) {
-            self.leases_failed = true;
-            self.trouble(&format!("kernel settings are left as they are: {error}"));
+        match self.try_lease(now) {
+            Ok(()) => {
+                self.lease_pause = Pause::default();
+                self.settled(Topic::Settings);
+            }
+            Err(error) => {
+                self.lease_pause.extend(now);
+                let why = format!("kernel settings are left as they are: {error}");
+                self.trouble(Topic::Settings, &why);
+            }
         }
     }
 

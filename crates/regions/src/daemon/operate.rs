@@ -3,8 +3,10 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::trouble::Topic;
 use super::{Current, Daemon, SETUP_PAUSE};
 use crate::choice::{Block, Place};
+use crate::limits::Pause;
 use crate::operation::{self, Done, Outcome};
 use crate::policy::{Finished, Reason};
 use crate::reclaim::{self, Reclaim};
@@ -23,7 +25,7 @@ impl Daemon {
         }
         let recorded = self.record().busy(number, block.place);
         if let Err(error) = recorded {
-            return self.stop_converting(&format!("the record cannot be written: {error}"));
+            return self.pause(&format!("the record cannot be written: {error}"), now);
         }
         self.policy.began(number);
         self.current = Some(Current { node: block.node, reason });
@@ -75,8 +77,9 @@ impl Daemon {
         let Some(done) = self.timer.poll() else { return };
         self.current = None;
         let recorded = self.record().idle(done.block, done.place);
+        let is_recorded = recorded.is_ok();
         if let Err(error) = recorded {
-            self.stop_converting(&format!("the record cannot be written: {error}"));
+            self.pause(&format!("the record cannot be written: {error}"), now);
         }
         let succeeded = done.outcome == Outcome::Done;
         match current.reason {
@@ -98,14 +101,19 @@ impl Daemon {
         }
         self.count(&done, succeeded);
         match done.outcome {
-            Outcome::Denied => self.stop_converting(
+            Outcome::Denied => self.pause(
                 "memory blocks cannot be written: needs root, outside of containers and lockdown",
+                now,
             ),
-            Outcome::LeftOffline(_) => self.trouble(&format!(
-                "block {} is offline and does not come back: {}",
-                done.block,
-                done.outcome.words()
-            )),
+            Outcome::LeftOffline(_) => self.trouble(
+                Topic::Offline,
+                &format!(
+                    "block {} is offline and does not come back: {}",
+                    done.block,
+                    done.outcome.words()
+                ),
+            ),
+            _ if is_recorded => self.end_pause(),
             _ => {}
         }
         // The zones have changed: everything is read again at once.
@@ -115,9 +123,16 @@ impl Daemon {
         }
     }
 
-    /// Ends all operations for good.
-    fn stop_converting(&mut self, why: &str) {
-        self.denied = true;
-        self.trouble(&format!("no more operations: {why}"));
+    /// Begins no operation for a while. What kept one from being written may be over then: a full
+    /// file system, or a security policy that is being loaded.
+    fn pause(&mut self, why: &str, now: Duration) {
+        self.pause.extend(now);
+        self.trouble(Topic::Operations, &format!("operations are paused: {why}"));
+    }
+
+    /// An operation was written and recorded.
+    fn end_pause(&mut self) {
+        self.pause = Pause::default();
+        self.settled(Topic::Operations);
     }
 }

@@ -58,7 +58,7 @@ impl Daemon {
         else {
             return;
         };
-        let refusal = match (self.dry_run, self.denied) {
+        let refusal = match (self.dry_run, !self.pause.is_over(now)) {
             (true, _) => Some("this daemon runs dry and writes to no kernel file"),
             (_, true) => Some("memory blocks cannot be written; see the daemon's log"),
             _ => None,

@@ -7,6 +7,7 @@ use prairie_daemon::log::{Line, Verbosity};
 use serde::Serialize;
 
 use super::Daemon;
+use super::trouble::Topic;
 use crate::choice::{Block, Place};
 use crate::operation::{Done, Outcome};
 use crate::policy::Reason;
@@ -134,23 +135,20 @@ impl Daemon {
         let reads = self.host.reads();
         (status.samples, status.glances) = (reads.samples, reads.glances);
         status.blocks_read = reads.blocks;
-        let none = status.blocks_movable == 0 && !self.dry_run;
+        let (movable, offline) = (status.blocks_movable, status.blocks_offline);
         drop(status);
-        if none && self.policy.reports().iter().all(|node| node.set_up) && self.listed.is_some() {
+        if offline == 0 {
+            self.settled(Topic::Offline);
+        }
+        let set_up = self.policy.reports().iter().all(|node| node.set_up);
+        if movable > 0 {
+            self.settled(Topic::Confined);
+        } else if set_up && !self.dry_run && self.listed.is_some() {
             self.trouble(
+                Topic::Confined,
                 "no memory can be confined: every block holds what cannot move; `prairie regions \
                  check` names it",
             );
-        }
-    }
-
-    /// Reports what is wrong, once.
-    pub(super) fn trouble(&mut self, what: &str) {
-        let mut status = self.status.lock();
-        if status.trouble != what {
-            status.trouble = what.to_owned();
-            drop(status);
-            self.log.note("warning", format_args!("{what}"));
         }
     }
 }

@@ -134,7 +134,7 @@ pub fn guard(config: &Path) -> anyhow::Result<ExitCode> {
     // It has to work when memory is at its shortest.
     protect(&log);
     lock_memory(&log);
-    let state = guardian::watch(io::stdin().lock());
+    let state = guardian::watch(io::stdin().lock())?;
     let roots = Roots::live();
     let files = Arc::new(Sysfs::new(roots.clone()));
     match guardian::act(&state, &config, &roots, files, log)? {

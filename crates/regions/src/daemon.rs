@@ -211,6 +211,11 @@ impl Daemon {
         &self.config
     }
 
+    /// Whether nothing is written anywhere.
+    pub const fn is_dry_run(&self) -> bool {
+        self.dry_run
+    }
+
     /// The operations' thread.
     pub const fn timer(&self) -> &Timer<Done> {
         &self.timer
@@ -424,7 +429,10 @@ impl Daemon {
             let _ = self.record().idle(done.block, done.place);
         }
         self.drop_reservation();
-        restore_settings(&mut self.record(), self.host.roots(), &self.log);
+        // What the record of a dry run says is another daemon's.
+        if !self.dry_run {
+            restore_settings(&mut self.record(), self.host.roots(), &self.log);
+        }
         if let Some(series) = self.series.take() {
             series.finish()?;
         }

@@ -5,6 +5,7 @@ use std::fs;
 use std::io;
 use std::ops::Range;
 use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -107,7 +108,11 @@ pub fn run(
     let settings = daemon.config().daemon.clone();
     let at = |what: String| move |error| io::Error::other(format!("{what}: {error}"));
     let status = daemon.status();
-    status.serve(&settings.socket).map_err(at(settings.socket.display().to_string()))?;
+    // A dry run beside a daemon leaves it its socket.
+    let serves = !daemon.is_dry_run() || UnixStream::connect(&settings.socket).is_err();
+    if serves {
+        status.serve(&settings.socket).map_err(at(settings.socket.display().to_string()))?;
+    }
     if let Some(address) = settings.metrics {
         status.serve_metrics(address).map_err(at(format!("metrics at {address}")))?;
     }
@@ -133,7 +138,9 @@ pub fn run(
         sleep(&daemon, signals, wait)?;
     }
     notify.tell("STOPPING=1");
-    let _ = fs::remove_file(&settings.socket);
+    if serves {
+        let _ = fs::remove_file(&settings.socket);
+    }
     stop(daemon, roots)
 }
 
@@ -160,7 +167,15 @@ fn reload(daemon: &mut Daemon, path: &Path) {
     }
 }
 
-fn stop(daemon: Daemon, roots: &Roots) -> io::Result<()> {
+/// Ends the daemon, and undoes what it did, if that is its configuration. A dry run did nothing: what
+/// its record says is another daemon's, which may be running.
+///
+/// # Errors
+/// I/O errors of the system.
+pub fn stop(daemon: Daemon, roots: &Roots) -> io::Result<()> {
+    if daemon.is_dry_run() {
+        return daemon.stop().map(drop);
+    }
     let log = Log::new(Default::default(), Default::default(), Box::new(io::stdout()));
     let config = daemon.config().clone();
     log.note("stop", format_args!("restoring settings"));

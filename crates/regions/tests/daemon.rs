@@ -168,6 +168,24 @@ fn a_dry_run_writes_nothing() {
     assert!(!daemon.status().lock().recent.is_empty(), "it says what it would do");
 }
 
+/// Another daemon runs, or has left its record.
+#[test]
+fn a_dry_run_undoes_nothing_of_another_daemon() {
+    let tree = Tree::new();
+    let mut other = tree.daemon(false);
+    work(&mut other, 0, 20);
+    let before = tree.words.lock().unwrap().len();
+    let record = fs::read(tree.path("record")).unwrap();
+    let mut dry = tree.daemon(true);
+    work(&mut dry, 0, 5);
+    assert!(!dry.record().state().is_clean(), "it knows what the other one did");
+    prairie_regions::run::stop(dry, &tree.roots()).unwrap();
+    assert_eq!(tree.words.lock().unwrap().len(), before);
+    assert_eq!(fs::read(tree.path("record")).unwrap(), record);
+    let ratio = Setting::LowmemReserveRatio.read(&tree.roots()).unwrap().to_string();
+    assert_eq!(ratio, "256,256,12,0,0", "the other one's");
+}
+
 #[test]
 fn a_block_that_was_found_offline_comes_back_first() {
     let tree = Tree::new();

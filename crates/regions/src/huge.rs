@@ -82,7 +82,7 @@ pub struct Reserve<'a> {
     /// How long one block may take.
     pub operation_time: Duration,
     /// Asked before each block: whether to stop.
-    pub stop: &'a (dyn Fn() -> bool + Sync),
+    pub stop: &'a dyn Fn() -> bool,
 }
 
 /// What a reservation came to.

@@ -8,7 +8,7 @@
 //!
 //! The second half **acts**: [`host`] reads the kernel's files, [`operation`] converts one block with
 //! a timer, [`kswapd`] sets a priority, [`record`] and [`guardian`] keep what has to be undone, [`daemon`] is the loop, which
-//! takes [`request`]s, and [`check`], [`undo`], and [`huge`] serve the command's other parts.
+//! takes [`request`]s, and [`check`], [`undo`], [`huge`], and [`reserve`] serve the command's other parts.
 
 pub mod check;
 pub mod choice;
@@ -26,6 +26,7 @@ pub mod ratios;
 pub mod reclaim;
 pub mod record;
 pub mod request;
+pub mod reserve;
 pub mod rest;
 pub mod run;
 pub mod sample;

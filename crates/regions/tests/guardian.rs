@@ -4,7 +4,7 @@ mod tree;
 
 use std::fs;
 use std::io::{self, BufReader, Cursor, Read};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use prairie_daemon::log::{Format, Log, Verbosity};
 use prairie_regions::choice::Place;
@@ -13,6 +13,9 @@ use prairie_regions::guardian::{Acted, act, watch};
 use prairie_regions::lock::Lock;
 use prairie_regions::operation::place;
 use prairie_regions::record::Record;
+use prairie_regions::request::Request;
+use prairie_regions::reserve::without_daemon;
+use prairie_regions::undo::Undo;
 
 use tree::Tree;
 
@@ -85,4 +88,34 @@ fn where_a_daemon_came_again_the_guardian_leaves_the_block_to_it() {
     assert_eq!(acted, Acted::Relieved);
     assert!(tree.words.lock().unwrap().is_empty());
     drop(lock);
+}
+
+/// A reservation in the guardian's grace relieves it: the command does what the guardian would have
+/// done.
+#[test]
+fn a_reservation_in_the_grace_restores_what_the_daemon_left() {
+    for (relieved, left) in [(true, Place::Kernel), (false, Place::Movable)] {
+        let tree = Tree::new();
+        let (config, _) = killed(&tree);
+        let pool = "sys/devices/system/node/node0/hugepages/hugepages-2048kB";
+        fs::create_dir_all(tree.path(pool)).unwrap();
+        tree.put(&format!("{pool}/nr_hugepages"), "0\n");
+        let mut record = Record::load(&config.daemon.record, "b").unwrap();
+        record.begin().unwrap();
+        let (roots, log) = (tree.roots(), quiet());
+        let work = Undo {
+            roots: &roots,
+            files: tree.clone(),
+            log: &log,
+            operation_time: Duration::from_secs(4),
+            until: Instant::now() + Duration::from_secs(60),
+            stop: &|| false,
+        };
+        let request = Request { bytes: 2 << 20, pages: 3, node: 0 };
+        assert_eq!(without_daemon(record, &work, request, relieved).unwrap(), 3);
+        assert_eq!(tree.count(Place::Offline), 0);
+        let places: Vec<_> = tree.blocks().iter().map(place).collect();
+        assert_eq!(places[UNDER_WAY as usize], Place::Kernel);
+        assert_eq!(places[ARRIVED as usize], left, "relieved: {relieved}");
+    }
 }

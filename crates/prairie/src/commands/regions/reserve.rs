@@ -1,22 +1,22 @@
 //! `prairie regions reserve`: huge pages from emptied blocks.
 
-use std::collections::BTreeSet;
 use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use clap::ValueEnum;
 use prairie_daemon::log::{Format, Log, Verbosity};
 use prairie_host::Roots;
 use prairie_regions::config::LimitsConfig;
-use prairie_regions::huge::Reserve;
 use prairie_regions::lock::Lock;
 use prairie_regions::operation::Sysfs;
 use prairie_regions::record::{Record, boot_id};
 use prairie_regions::request::{self, Answer, Request};
+use prairie_regions::reserve::without_daemon;
+use prairie_regions::undo::Undo;
 
 use crate::files::Files;
 use crate::output;
@@ -74,6 +74,9 @@ impl Args {
     }
 }
 
+/// Time limit of the undo after a killed daemon, as the guardian has it by default.
+const UNDO_LIMIT: Duration = Duration::from_secs(60);
+
 /// Reserves and reports.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if !rustix::process::geteuid().is_root() {
@@ -83,33 +86,31 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         Size::Huge => 2 << 20,
         Size::Gigantic => 1 << 30,
     };
-    if let Err(holder) = Lock::take(&args.record, "command")?
-        && holder.role == "daemon"
-    {
-        let request = Request { bytes, pages: args.count, node: args.node };
+    let request = Request { bytes, pages: args.count, node: args.node };
+    let holder = Lock::take(&args.record, "command")?.err();
+    if let Some(daemon) = holder.as_ref().filter(|holder| holder.role == "daemon") {
         return match request::ask(&args.record, request)? {
             Answer::Pages(pages, why) => Ok(report(args, pages, &why)),
-            Answer::Refused(why) => bail!("the daemon with process {}: {why}", holder.pid),
+            Answer::Refused(why) => bail!("the daemon with process {}: {why}", daemon.pid),
         };
     }
+    let relieved = holder.is_some_and(|holder| holder.role == "guardian");
     let roots = Roots::live();
     let _lock = Lock::take_over(&args.record, "command", Duration::from_secs(20))?;
     let context = || args.record.display().to_string();
     let mut record = Record::load(&args.record, &boot_id(&roots)).with_context(context)?;
     record.begin().with_context(context)?;
     let log = Log::new(Format::Text, Verbosity::Quiet, Box::new(io::stdout()));
-    let work = Reserve {
+    let work = Undo {
         roots: &roots,
         files: Arc::new(Sysfs::new(roots.clone())),
         log: &log,
-        node: args.node,
         operation_time: LimitsConfig::default().operation_time,
+        until: Instant::now() + UNDO_LIMIT,
         stop: &|| false,
     };
-    let record = Mutex::new(record);
-    let reserved = work.reserve(&record, BTreeSet::new(), bytes, args.count);
-    record.into_inner().unwrap_or_else(PoisonError::into_inner).end();
-    Ok(report(args, reserved?.pages, ""))
+    let pages = without_daemon(record, &work, request, relieved)?;
+    Ok(report(args, pages, ""))
 }
 
 /// Prints how many pages the pool has. `why` says what ended it early, if anything.

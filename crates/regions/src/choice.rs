@@ -124,8 +124,11 @@ pub fn obstacle(block: &Block) -> Option<Obstacle> {
 /// Whether what a block of the movable zone holds fits into the rest of memory: free frames, page
 /// cache that can be dropped, and what user memory may borrow from the kernel region. Emptying a
 /// block into less has killed processes that would have lived. `swap` frames count where they are
-/// given.
+/// given. A block with nothing to move takes no room, however full the rest is.
 pub fn fits_elsewhere(block: &Occupancy, node: &NodeSample, swap: u64) -> bool {
+    if block.to_move() == 0 {
+        return true;
+    }
     let free = node.movable.free.saturating_sub(block.free);
     let room = free + node.kernel.borrowable + droppable(node.movable.cache) + swap;
     let margin = node.movable.high + block.total() / 8;
@@ -318,6 +321,10 @@ mod tests {
         assert!(fits_elsewhere(&block, &node(free - 1, 4, 0), 0));
         assert!(fits_elsewhere(&block, &node(free - 100, 0, 100), 0));
         assert!(fits_elsewhere(&block, &node(free - 100, 0, 0), 100));
+        let free = filled(1, Place::Movable, 0).occupancy.unwrap();
+        assert!(fits_elsewhere(&free, &node(FRAMES, 0, 0), 0), "the rest is full");
+        let nearly = filled(1, Place::Movable, 1).occupancy.unwrap();
+        assert!(!fits_elsewhere(&nearly, &node(FRAMES - 1, 0, 0), 0));
         assert!(fits_without(&block, &node(20_000, 0, 0), 40_000 - 12_768));
         assert!(!fits_without(&block, &node(20_000, 0, 0), 40_000 - 12_768 + 1));
         assert!(!fits_without(&block, &node(19_999, 0, 0), 40_000 - 12_768), "it spills");

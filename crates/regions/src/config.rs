@@ -99,7 +99,7 @@ pub struct KernelConfig {
 pub struct LimitsConfig {
     /// Conversions in an hour. Growth of a kernel region that runs short is never refused.
     pub operations_per_hour: u32,
-    /// How long one conversion may take before it is interrupted.
+    /// How long one conversion may take for each 128 MiB that it moves before it is interrupted; a minute at most.
     #[serde(deserialize_with = "duration")]
     pub operation_time: Duration,
     /// How long a block is left alone after it could not be converted; twice as long each time

@@ -62,6 +62,8 @@ const MAX_READ_ROUNDS: usize = 8;
 struct Current {
     node: u32,
     reason: Reason,
+    /// User memory ran short meanwhile.
+    is_interrupted: bool,
 }
 
 /// The daemon of a host.
@@ -323,6 +325,9 @@ impl Daemon {
         self.status.lock().oom_kills = sample.oom_kills.saturating_sub(first);
         if self.is_killing(&sample) {
             self.timer.hurry();
+            if let Some(current) = &mut self.current {
+                current.is_interrupted = true;
+            }
             self.stop_reservation("stopped: user memory runs short");
         } else if self.policy.is_short() {
             self.stop_reservation("stopped: the kernel region runs short");

@@ -33,6 +33,13 @@ impl Backoff {
         self.refused.insert(block, Refusal { until, times: times.saturating_add(1) });
     }
 
+    /// The block was interrupted for reasons that have nothing to do with it: leaves it alone until
+    /// then, which does not count as a refusal.
+    pub fn rest(&mut self, block: u64, until: Duration) {
+        let refusal = self.refused.entry(block).or_insert(Refusal { until, times: 0 });
+        refusal.until = refusal.until.max(until);
+    }
+
     /// The block was converted: what it refused before no longer counts.
     pub fn forgive(&mut self, block: u64) {
         self.refused.remove(&block);
@@ -80,6 +87,19 @@ impl Budget {
     pub fn used(&self, now: Duration) -> usize {
         self.done.iter().filter(|at| at.saturating_add(HOUR) > now).count()
     }
+}
+
+/// Frames of 128 MiB, the smallest block: what may move within the configured time.
+const SMALLEST_BLOCK: u64 = 1 << 15;
+
+/// The longest time limit (*chosen*): all other hotplug waits as long.
+const MAX_OPERATION_TIME: Duration = Duration::from_secs(60);
+
+/// The time limit of a conversion that has `to_move` frames to move: the configured one for each 128
+/// MiB. Blocks of large machines have 2 GiB.
+pub fn operation_time(configured: Duration, to_move: u64) -> Duration {
+    let parts = u32::try_from(to_move.div_ceil(SMALLEST_BLOCK)).unwrap_or(u32::MAX);
+    configured.saturating_mul(parts.max(1)).min(MAX_OPERATION_TIME.max(configured))
 }
 
 /// The first pause (*chosen*): trying again costs one write.
@@ -133,6 +153,27 @@ mod tests {
         backoff.refuse(7, now, HOUR);
         assert!(backoff.allows(7, now + HOUR), "from the start");
         backoff.refuse(7, Duration::MAX, Duration::MAX);
+    }
+
+    #[test]
+    fn an_interruption_is_no_refusal() {
+        let mut backoff = Backoff::default();
+        backoff.rest(7, SECOND * 10);
+        assert!(!backoff.allows(7, SECOND * 9) && backoff.allows(7, SECOND * 10));
+        backoff.refuse(7, SECOND * 10, HOUR);
+        assert!(backoff.allows(7, SECOND * 10 + HOUR), "the first refusal");
+        backoff.refuse(7, HOUR, HOUR);
+        backoff.rest(7, HOUR + SECOND);
+        assert!(!backoff.allows(7, HOUR * 2), "what it refused still counts");
+    }
+
+    #[test]
+    fn a_larger_block_has_more_time() {
+        let of = |to_move| operation_time(SECOND * 4, to_move);
+        let block = SMALLEST_BLOCK;
+        assert_eq!([of(0), of(block), of(block + 1)], [SECOND * 4, SECOND * 4, SECOND * 8]);
+        assert_eq!([of(block * 15), of(block * 16), of(u64::MAX)], [SECOND * 60; 3]);
+        assert_eq!(operation_time(SECOND * 90, block * 2), SECOND * 90);
     }
 
     #[test]

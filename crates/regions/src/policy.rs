@@ -75,6 +75,9 @@ const SCANNED_AT_ONCE: usize = 8;
 /// (*chosen*).
 const ONLINE_AGAIN: Duration = Duration::from_secs(60);
 
+/// Time until a block is tried again after the daemon itself interrupted its conversion (*chosen*).
+const INTERRUPTED_AGAIN: Duration = Duration::from_secs(10);
+
 /// The policy of a host.
 #[derive(Clone, Debug)]
 pub struct Policy {
@@ -330,6 +333,14 @@ impl Policy {
         }
         node.wanted_since = None;
         (node.fruitless, node.search_after) = (0, Duration::ZERO);
+    }
+
+    /// The conversion of a block was interrupted, because user memory ran short meanwhile. That says
+    /// nothing about the block.
+    pub fn interrupted(&mut self, block: u64, now: Duration) {
+        self.busy = None;
+        self.budget.spend(now);
+        self.backoff.rest(block, now + INTERRUPTED_AGAIN);
     }
 
     /// Bringing an offline block back has ended. That is no conversion: it counts neither as growth

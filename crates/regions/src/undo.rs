@@ -11,6 +11,7 @@ use prairie_host::Roots;
 use crate::choice::{self, Block, Place};
 use crate::daemon::restore_settings;
 use crate::host::Host;
+use crate::limits;
 use crate::operation::{self, BlockFilesDebug, Done, Outcome};
 use crate::record::Record;
 use crate::timer::Timer;
@@ -34,7 +35,7 @@ pub struct Undo<'a> {
     pub files: Arc<dyn BlockFilesDebug>,
     /// Where it tells what it does.
     pub log: &'a Log,
-    /// How long one block may take.
+    /// How long 128 MiB of a block may take.
     pub operation_time: Duration,
     /// When it ends, done or not.
     pub until: Instant,
@@ -94,7 +95,9 @@ pub fn undo(record: &mut Record, undo: &Undo<'_>) -> io::Result<Undone> {
         }
         go_on(undo.log, record.busy(number, home));
         let files = undo.files.clone();
-        timer.begin(undo.operation_time, move || operation::convert(&*files, number, home));
+        let to_move = block.occupancy.map_or(host.block_frames, |found| found.to_move());
+        let limit = limits::operation_time(undo.operation_time, to_move);
+        timer.begin(limit, move || operation::convert(&*files, number, home));
         let Some(done) = timer.wait() else { break };
         go_on(undo.log, record.idle(number, done.place));
         note(undo.log, &done);

@@ -553,6 +553,26 @@ fn hugetlb_and_refusals_are_left_alone() {
     assert_eq!(policy.reports()[0].guard, Guard::AllRefused);
 }
 
+/// User memory ran short during the conversion, which says nothing about the block.
+#[test]
+fn a_block_that_the_daemon_interrupted_is_tried_again_soon() {
+    let (mut machine, mut policy, _) = set_up();
+    machine.kernel = 7 * FRAMES - 2000;
+    let mut tries = Vec::new();
+    for second in 1..=30 {
+        machine.now += SECOND;
+        policy.sample(&machine.sample());
+        if let Step::Convert { block, .. } = policy.next(&machine.blocks(), machine.now) {
+            policy.began(block);
+            policy.interrupted(block, machine.now);
+            tries.push((second, block));
+        }
+    }
+    let (first, block) = tries[0];
+    assert!(tries.contains(&(first + 10, block)), "{tries:?}");
+    assert_eq!(policy.counts(machine.now).0, 25 + tries.len(), "each is an operation");
+}
+
 #[test]
 fn an_offline_block_comes_first() {
     let mut machine = Machine::new(8);

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use super::trouble::Topic;
 use super::{Current, Daemon, SETUP_PAUSE};
 use crate::choice::{Block, Place};
-use crate::limits::Pause;
+use crate::limits::{self, Pause};
 use crate::operation::{self, Done, Outcome};
 use crate::policy::{Finished, Reason};
 use crate::reclaim::{self, Reclaim};
@@ -28,9 +28,10 @@ impl Daemon {
             return self.pause(&format!("the record cannot be written: {error}"), now);
         }
         self.policy.began(number);
-        self.current = Some(Current { node: block.node, reason });
+        self.current = Some(Current { node: block.node, reason, is_interrupted: false });
         let files = self.files.clone();
-        let limit = self.config.limits.operation_time;
+        let to_move = block.occupancy.map_or(self.host.block_frames, |found| found.to_move());
+        let limit = limits::operation_time(self.config.limits.operation_time, to_move);
         let room = self.room(&block, to);
         self.timer.begin(limit, move || match to {
             Some(to) => {
@@ -84,6 +85,9 @@ impl Daemon {
         let succeeded = done.outcome == Outcome::Done;
         match current.reason {
             Reason::Offline => self.policy.onlined(done.block, succeeded, now),
+            _ if current.is_interrupted && done.outcome == Outcome::TimedOut => {
+                self.policy.interrupted(done.block, now);
+            }
             _ => {
                 let Done { block, to, took, .. } = done;
                 self.policy.finished(

@@ -173,16 +173,21 @@ impl Policy {
             killed,
             pooling,
         };
-        self.nodes.retain(|number, _| sample.nodes.iter().any(|node| node.node == *number));
-        for node in &sample.nodes {
-            if !self.managed_nodes.is_empty() && !self.managed_nodes.contains(&node.node) {
-                continue;
-            }
+        // A node of CPUs alone has no memory.
+        let managed = |node: &&NodeSample| self.manages(node.node) && node.managed() > 0;
+        let managed: Vec<NodeSample> = sample.nodes.iter().filter(managed).copied().collect();
+        self.nodes.retain(|number, _| managed.iter().any(|node| node.node == *number));
+        for node in managed {
             let before = self.before.as_ref();
             let before = before.and_then(|b| b.nodes.iter().find(|n| n.node == node.node)).copied();
-            self.nodes.entry(node.node).or_insert_with(Node::new).observe(*node, before, &terms);
+            self.nodes.entry(node.node).or_insert_with(Node::new).observe(node, before, &terms);
         }
         self.before = Some(sample.clone());
+    }
+
+    /// Whether a node is to be managed, by the configuration.
+    fn manages(&self, node: u32) -> bool {
+        self.managed_nodes.is_empty() || self.managed_nodes.contains(&node)
     }
 
     /// Notes that free memory was read, and is unchanged since the last sample.
@@ -211,12 +216,16 @@ impl Policy {
                     && self.against_shrinking(node, now, Reason::Excess) == Guard::None;
                 let calm = matches!(node.want, Resize::Stay | Resize::Shrink) && !shrinks;
                 let set_up = node.set_up || self.grow_only;
-                set_up
-                    && roomy
-                    && calm
-                    && now >= node.borrow_until
-                    && now >= node.room_until
-                    && node.searching.is_none()
+                // There is nothing to grow by, however little the kernel has.
+                let grows = matches!(node.want, Resize::Grow { .. });
+                let fixed = !node.has_movable() && (node.set_up || grows);
+                fixed
+                    || set_up
+                        && roomy
+                        && calm
+                        && now >= node.borrow_until
+                        && now >= node.room_until
+                        && node.searching.is_none()
             })
     }
 
@@ -265,7 +274,8 @@ impl Policy {
             let again = self.lost.get(&block.number);
             block.place == Place::Offline && again.is_none_or(|again| *again <= now)
         };
-        if let Some(block) = blocks.iter().find(lost) {
+        // Memory of other nodes may be offline for a reason.
+        if let Some(block) = blocks.iter().find(|block| lost(block) && self.manages(block.node)) {
             return Step::Online(block.number);
         }
         for (number, node) in &mut self.nodes {
@@ -364,9 +374,10 @@ impl Policy {
         self.reserving = under_way;
     }
 
-    /// Whether some node's kernel region has less than its reserve.
+    /// Whether some node's kernel region has less than its reserve, and could grow.
     pub fn is_short(&self) -> bool {
-        self.nodes.values().any(|node| node.view.available[0] < node.view.low[0])
+        let short = |node: &Node| node.view.available[0] < node.view.low[0];
+        self.nodes.values().any(|node| node.has_movable() && short(node))
     }
 
     /// The nodes' states.

@@ -41,7 +41,9 @@ pub fn ratios(setting: Ratio, nodes: &[(NodeSample, u64)], borrow: bool) -> Opti
         Ratio::Auto if borrow => DEFAULT_RATIO,
         Ratio::Auto => {
             let of = |(node, low): &(NodeSample, u64)| node.movable.managed / (*low).max(1);
-            nodes.iter().map(of).min()?.clamp(LEAST_RATIO, DEFAULT_RATIO)
+            // A node without a movable zone has nothing that could borrow.
+            let movable = nodes.iter().filter(|(node, _)| node.movable.managed > 0);
+            movable.map(of).min()?.clamp(LEAST_RATIO, DEFAULT_RATIO)
         }
     };
     let lower = nodes.iter().find_map(|(node, _)| lower(node));
@@ -147,6 +149,9 @@ mod tests {
         assert_eq!(ratios(Ratio::Auto, &both, false), Some(Ratios { lower: Some(15), upper: 16 }));
         assert_eq!(lower(&node(3000 * MIB, 13_000 * MIB, 50_000 * MIB)), Some(21));
         assert_eq!(lower(&node(1000 * MIB, 63_000 * MIB, 1000 * MIB)), Some(252));
+        let fixed = node(0, 4000 * MIB, 0);
+        let beside = [(large, 2000 * MIB), (fixed, 200 * MIB)];
+        assert_eq!(ratios(Ratio::Auto, &beside, false).unwrap().upper, 30, "it does not count");
         assert_eq!(ratios(Ratio::Auto, &[], false), None);
     }
 

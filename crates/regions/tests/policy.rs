@@ -573,6 +573,54 @@ fn a_block_that_the_daemon_interrupted_is_tried_again_soon() {
     assert_eq!(policy.counts(machine.now).0, 25 + tries.len(), "each is an operation");
 }
 
+/// A node of CPUs alone, and one whose memory is all the kernel's, beside one that is set up.
+#[test]
+fn nodes_without_movable_memory_are_never_short() {
+    let (mut machine, mut policy, _) = set_up();
+    for _ in 0..90 {
+        machine.now += SECOND;
+        let mut sample = machine.sample();
+        let kernel = KernelSample { managed: 4 * FRAMES, high: 1000, ..KernelSample::default() };
+        let node = |node, kernel| NodeSample { node, kernel, movable: MovableSample::default() };
+        sample.nodes.extend([node(1, KernelSample::default()), node(2, kernel)]);
+        policy.sample(&sample);
+        policy.next(&machine.blocks(), machine.now);
+        assert!(!policy.borrows(machine.now) && !policy.is_short());
+    }
+    let nodes: Vec<u32> = policy.reports().iter().map(|report| report.sample.node).collect();
+    assert_eq!(nodes, [0, 2]);
+    assert!(policy.rests(machine.now));
+}
+
+#[test]
+fn a_node_that_is_no_longer_managed_is_left_alone() {
+    let (mut machine, mut policy, _) = set_up();
+    let mut config = Config::default();
+    config.daemon.nodes = vec![1];
+    policy.configure(&config);
+    machine.now += SECOND;
+    machine.kernel = 7 * FRAMES - 2000;
+    policy.sample(&machine.sample());
+    assert_eq!(policy.reports(), []);
+    assert_eq!(policy.next(&machine.blocks(), machine.now), Step::Wait);
+}
+
+/// Memory of a device may be kept offline, or is about to come online as movable.
+#[test]
+fn offline_blocks_of_other_nodes_stay_offline() {
+    let mut config = Config::default();
+    config.daemon.nodes = vec![0];
+    let mut machine = Machine::new(8);
+    machine.places[3] = Place::Offline;
+    let mut policy = Policy::new(&config, FRAMES);
+    policy.sample(&machine.sample());
+    let mut blocks = machine.blocks();
+    blocks[3].node = 1;
+    assert_ne!(policy.next(&blocks, SECOND), Step::Online(3));
+    blocks[3].node = 0;
+    assert_eq!(policy.next(&blocks, SECOND), Step::Online(3));
+}
+
 #[test]
 fn an_offline_block_comes_first() {
     let mut machine = Machine::new(8);

@@ -159,6 +159,11 @@ impl Node {
         }
     }
 
+    /// Whether it has a movable zone.
+    pub(super) const fn has_movable(&self) -> bool {
+        self.sample.movable.managed > 0
+    }
+
     /// Takes a look at the node: what it wants is [`Node::want`] from then on.
     pub(super) fn observe(
         &mut self,
@@ -178,7 +183,8 @@ impl Node {
         let excess = (terms.excess_blocks * block as f64) as u64;
         let movable = sample.movable;
         let user = movable.usable() + sample.kernel.borrowable;
-        let user_low = movable.high + block / 2;
+        // Without a movable zone there is none that could run short.
+        let user_low = if self.has_movable() { movable.high + block / 2 } else { 0 };
         let grow_at = self.grow_at(low, terms);
         let available = self.available(low.min(grow_at), terms);
         // A stalled kernel request lacks kernel memory only if there is not plenty of it. Here cache
@@ -346,7 +352,7 @@ impl Node {
         let grows = self.recent > NOTICED * terms.block_frames as f64
             && self.view.available[0] < soon
             || matches!(self.want, Resize::Grow { .. });
-        if self.set_up && grows && self.sample.movable.managed > 0 {
+        if self.set_up && grows && self.has_movable() {
             self.room_until = terms.now + ROOM;
         }
     }

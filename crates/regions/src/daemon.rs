@@ -343,9 +343,8 @@ impl Daemon {
     fn is_killing(&self, sample: &Sample) -> bool {
         let node = self.current.map(|current| current.node);
         let mut nodes = sample.nodes.iter().filter(|own| node.is_none_or(|node| own.node == node));
-        let killed = sample.oom_kills > self.last.oom_kills;
         self.is_busy()
-            && (killed
+            && (self.policy.has_killed()
                 || nodes.any(|node| {
                     let movable = node.movable;
                     movable.free < movable.high / 4

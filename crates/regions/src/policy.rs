@@ -8,6 +8,7 @@
 //! yield   when user memory is short and the kernel region has a block to spare
 //! ```
 
+mod blame;
 mod evacuation;
 mod grow;
 mod node;
@@ -25,6 +26,7 @@ use crate::config::{Config, KernelConfig, LimitsConfig};
 use crate::limits::{Backoff, Budget};
 use crate::rest;
 use crate::sample::{NodeSample, Sample};
+use blame::Blame;
 use node::{Node, Terms};
 
 pub use node::NodeReport;
@@ -90,6 +92,9 @@ pub struct Policy {
     before: Option<Sample>,
     /// Until when the zones were as in the last sample.
     still_until: Duration,
+    blame: Blame,
+    /// The host has lacked memory since the sample before the last, and a process was killed for it.
+    killed: bool,
     /// Shares of time stalled, in thousandths, averaged over some ten seconds.
     stalled: [f64; 2],
     swap_free: u64,
@@ -121,6 +126,8 @@ impl Policy {
             nodes: BTreeMap::new(),
             before: None,
             still_until: Duration::ZERO,
+            blame: Blame::default(),
+            killed: false,
             stalled: [0.0; 2],
             swap_free: 0,
             hugetlb: 0,
@@ -159,7 +166,7 @@ impl Policy {
         let pooled = self.before.as_ref().is_some_and(|b| pools(sample) != pools(b));
         let pooling = pooled || self.pooled;
         self.pooled = pooled;
-        let killed = self.before.as_ref().is_some_and(|b| sample.oom_kills > b.oom_kills);
+        self.killed = self.before.as_ref().is_some_and(|b| self.blame.kills(b, sample));
         let terms = Terms {
             block_frames: self.block_frames,
             kernel: self.kernel,
@@ -170,7 +177,7 @@ impl Policy {
             seconds,
             changed_in: self.changed_in(sample.at, seconds),
             now: sample.at,
-            killed,
+            killed: self.killed,
             pooling,
         };
         // A node of CPUs alone has no memory.
@@ -236,7 +243,11 @@ impl Policy {
         if seconds <= 0.0 {
             return;
         }
-        let share = sample.psi_us.saturating_sub(before.psi_us) as f64 / 1e6 / seconds;
+        let stalled_us = match blame::stalls(before, sample) {
+            true => sample.psi_us.saturating_sub(before.psi_us),
+            false => 0,
+        };
+        let share = stalled_us as f64 / 1e6 / seconds;
         let kernel = sample.kernel_stalls.saturating_sub(before.kernel_stalls) as f64;
         let user = sample.user_stalls.saturating_sub(before.user_stalls) as f64;
         let part = if kernel + user > 0.0 { kernel / (kernel + user) } else { 0.0 };
@@ -372,6 +383,12 @@ impl Policy {
     /// the pool look like kernel memory, so that no rate is derived.
     pub fn reserving(&mut self, under_way: bool) {
         self.reserving = under_way;
+    }
+
+    /// Whether the kernel has killed a process between the last two samples because the host lacks
+    /// memory.
+    pub const fn has_killed(&self) -> bool {
+        self.killed
     }
 
     /// Whether some node's kernel region has less than its reserve, and could grow.

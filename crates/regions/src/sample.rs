@@ -23,6 +23,9 @@ pub struct Sample {
     pub psi_us: u64,
     /// Processes killed for lack of memory since boot.
     pub oom_kills: u64,
+    /// Frames that the host's own reclaim has scanned, and its direct compactions, since boot: those for
+    /// the limit of a cgroup do not count. Nothing where the kernel does not count them.
+    pub scanned: Option<u64>,
     /// Free swap, in frames.
     pub swap_free: u64,
     /// Frames in hugetlb pages of all sizes, used or not.
@@ -150,6 +153,11 @@ impl Sample {
             user_stalls: count("allocstall_movable"),
             psi_us: sources.psi_us,
             oom_kills: count("oom_kill"),
+            scanned: SCANS
+                .iter()
+                .filter_map(|name| sources.vmstat.get(*name))
+                .copied()
+                .reduce(|a, b| a + b),
             swap_free: sources.swap_free_bytes / page_bytes(),
             hugetlb: sources.hugetlb_bytes / page_bytes(),
             pool_requests: count(POOL_REQUESTS),
@@ -172,6 +180,9 @@ const UNWRITTEN: &str = "nr_zone_write_pending";
 /// Pages that pools of huge pages got from the page allocator.
 const POOL_REQUESTS: &str = "htlb_buddy_alloc_success";
 
+/// The host's reclaim and compaction at work.
+const SCANS: [&str; 3] = ["pgscan_kswapd", "pgscan_direct", "compact_stall"];
+
 /// Whether a sample needs that counter of a zone.
 pub fn is_zone_counter(name: &str) -> bool {
     LRU.contains(&name) || name == UNWRITTEN
@@ -179,7 +190,8 @@ pub fn is_zone_counter(name: &str) -> bool {
 
 /// Whether a sample needs that line of `/proc/vmstat`.
 pub fn is_event(name: &str) -> bool {
-    [POOL_REQUESTS, "oom_kill"].contains(&name) || name.starts_with("allocstall_")
+    let is_other = [POOL_REQUESTS, "oom_kill"].contains(&name) || SCANS.contains(&name);
+    is_other || name.starts_with("allocstall_")
 }
 
 fn of_node(node: u32, zones: &[ZoneInfo]) -> NodeSample {
@@ -279,7 +291,13 @@ Node 0, zone  Movable
     #[test]
     fn kernel_zones_are_summed_without_what_is_kept_from_them() {
         let zones = zoneinfo::parse(ZONES).unwrap();
-        let vmstat = [("allocstall_normal", 3), ("allocstall_dma32", 4), ("oom_kill", 1)];
+        let vmstat = [
+            ("allocstall_normal", 3),
+            ("allocstall_dma32", 4),
+            ("oom_kill", 1),
+            ("pgscan_kswapd", 5),
+            ("compact_stall", 6),
+        ];
         let vmstat = vmstat.into_iter().map(|(name, n)| (name.to_owned(), n)).collect();
         let sources = Sources {
             zones: &zones,
@@ -291,6 +309,7 @@ Node 0, zone  Movable
         let sample = Sample::of(Duration::from_secs(1), sources);
         assert_eq!((sample.kernel_stalls, sample.user_stalls, sample.oom_kills), (7, 0, 1));
         assert_eq!((sample.psi_us, sample.swap_free, sample.hugetlb), (9, 2, 0));
+        assert_eq!(sample.scanned, Some(11));
         let [node] = sample.nodes[..] else { panic!("one node") };
         let kernel = node.kernel;
         assert_eq!(kernel.managed, 248_000);

@@ -621,6 +621,25 @@ fn offline_blocks_of_other_nodes_stay_offline() {
     assert_eq!(policy.next(&blocks, SECOND), Step::Online(3));
 }
 
+/// A container at its own limit stalls and is killed while the host has plenty.
+#[test]
+fn what_a_container_does_at_its_limit_is_not_the_hosts() {
+    for (scans, is_hosts) in [(0, false), (100, true)] {
+        let (mut machine, mut policy, _) = set_up();
+        for second in 0..60 {
+            machine.now += SECOND;
+            machine.psi_us += 500_000;
+            let mut sample = machine.sample();
+            (sample.oom_kills, sample.scanned) = (second, Some(second * scans));
+            sample.user_stalls = second * scans;
+            policy.sample(&sample);
+        }
+        let report = policy.reports()[0];
+        assert_eq!(report.pressure[1] > 100, is_hosts, "{:?}", report.pressure);
+        assert_eq!(policy.has_killed(), is_hosts);
+    }
+}
+
 #[test]
 fn an_offline_block_comes_first() {
     let mut machine = Machine::new(8);

@@ -1,7 +1,6 @@
 //! Huge pages on demand: blocks are emptied, hugetlb pages taken at once, and given back the same
 //! way.
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::path::PathBuf;
@@ -13,6 +12,7 @@ use prairie_host::Roots;
 
 use crate::choice::{self, Block, Place};
 use crate::host::Host;
+use crate::limits;
 use crate::operation::{self, BlockFilesDebug, Outcome};
 use crate::record::Record;
 use crate::settings::Setting;
@@ -43,14 +43,6 @@ impl Pool {
         self.number("nr_hugepages")
     }
 
-    /// Free pages in it.
-    ///
-    /// # Errors
-    /// As [`Pool::pages`].
-    pub fn free(&self) -> io::Result<u64> {
-        self.number("free_hugepages")
-    }
-
     fn number(&self, name: &str) -> io::Result<u64> {
         let path = self.folder.join(name);
         let text = fs::read_to_string(&path).map_err(|error| {
@@ -79,49 +71,34 @@ pub struct Reserve<'a> {
     pub log: &'a Log,
     /// The node.
     pub node: u32,
-    /// How long one block may take.
+    /// How long 128 MiB of a block may take.
     pub operation_time: Duration,
-    /// Asked before each block: whether to stop.
+    /// Asked before each block, and while one is emptied: whether to stop.
     pub stop: &'a dyn Fn() -> bool,
 }
 
-/// What a reservation came to.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Reserved {
-    /// Pages that the pool has.
-    pub pages: u64,
-    /// Blocks that reservations took from the movable zone and have not returned.
-    pub taken: BTreeSet<u64>,
-}
-
 impl Reserve<'_> {
-    /// Brings a node's pool of pages of `bytes` to `wanted` pages. `taken` are blocks that earlier
-    /// reservations took from the movable zone.
+    /// Brings a node's pool of pages of `bytes` to `wanted` pages; returns the number that it has.
     ///
     /// # Errors
     /// I/O errors of the system.
-    pub fn reserve(
-        &self,
-        record: &Mutex<Record>,
-        taken: BTreeSet<u64>,
-        bytes: u64,
-        wanted: u64,
-    ) -> io::Result<Reserved> {
+    pub fn reserve(&self, record: &Mutex<Record>, bytes: u64, wanted: u64) -> io::Result<u64> {
         let pool = Pool::of(self.roots, self.node, bytes);
         let before = pool.pages()?;
-        let mut reserved = Reserved { pages: pool.set(wanted)?, taken };
-        if reserved.pages < wanted && bytes > 4 << 20 {
-            reserved.pages = self.take_movable(record, &pool, wanted)?.max(reserved.pages);
+        let mut pages = pool.set(wanted)?;
+        if pages < wanted && bytes > 4 << 20 {
+            pages = self.take_movable(record, &pool, wanted)?.max(pages);
         }
-        while reserved.pages < wanted && bytes == GIGABYTE * 4096 && !(self.stop)() {
-            if !self.convert_gigabyte(record, &pool, &mut reserved)? {
-                break;
+        while pages < wanted && bytes == GIGABYTE * 4096 && !(self.stop)() {
+            match self.convert_gigabyte(record, &pool, wanted)? {
+                Some(more) => pages = more,
+                None => break,
             }
         }
         if wanted < before {
-            self.give_back(record, &mut reserved.taken)?;
+            self.give_back(record)?;
         }
-        Ok(reserved)
+        Ok(pages)
     }
 
     /// Gigantic pages straight from the movable zone, on kernels that allow it.
@@ -140,42 +117,46 @@ impl Reserve<'_> {
         pages
     }
 
-    /// Turns the emptiest whole gigabyte to the kernel region and takes a page there. False if no
-    /// gigabyte can be emptied.
+    /// Turns the emptiest whole gigabyte to the kernel region and takes the pages that fit there: a
+    /// block may have two gigabytes, and others may use the pool, too. Returns the pool's pages;
+    /// nothing if no gigabyte can be emptied.
     fn convert_gigabyte(
         &self,
         record: &Mutex<Record>,
         pool: &Pool,
-        reserved: &mut Reserved,
-    ) -> io::Result<bool> {
+        wanted: u64,
+    ) -> io::Result<Option<u64>> {
+        let before = pool.pages()?;
+        if before >= wanted {
+            return Ok(Some(before));
+        }
         for own in self.gigabytes()? {
             let mut converted = Vec::with_capacity(own.len());
             for block in &own {
-                if (self.stop)() || !self.convert(record, *block, Place::Kernel)? {
+                if (self.stop)() || !self.convert(record, block, Place::Kernel)? {
                     break;
                 }
                 converted.push(*block);
             }
             let whole = converted.len() == own.len();
-            let after = if whole { pool.set(reserved.pages + 1)? } else { reserved.pages };
-            if after > reserved.pages {
-                reserved.pages = after;
-                reserved.taken.extend(own);
-                return Ok(true);
+            let after = if whole { pool.set(wanted)? } else { before };
+            if after > before {
+                converted.iter().try_for_each(|block| lock(record).took(block.number))?;
+                return Ok(Some(after));
             }
             if (self.stop)() {
                 // Memory runs short: the kernel region keeps what it got.
-                return Ok(false);
+                return Ok(None);
             }
             for block in converted {
-                self.convert(record, block, Place::Movable)?;
+                self.convert(record, &block, Place::Movable)?;
             }
         }
-        Ok(false)
+        Ok(None)
     }
 
     /// The blocks of each gigabyte that could be emptied, emptiest gigabyte first.
-    fn gigabytes(&self) -> io::Result<Vec<Vec<u64>>> {
+    fn gigabytes(&self) -> io::Result<Vec<Vec<Block>>> {
         let mut host = Host::open(self.roots)?;
         let each = (GIGABYTE / host.block_frames).max(1);
         let mut blocks = host.blocks(&[])?;
@@ -200,48 +181,42 @@ impl Reserve<'_> {
             let cost = own.iter().filter_map(|b| b.occupancy).map(|o| o.to_move()).sum::<u64>();
             let free = own.iter().filter_map(|b| b.occupancy).map(|o| o.free).sum::<u64>();
             let movable = sample.movable;
-            let room = movable.free.saturating_sub(free)
-                + movable.cache / 4 * 3
-                + sample.kernel.borrowable;
+            let room = movable.usable().saturating_sub(free) + sample.kernel.borrowable;
             if own.len() as u64 == each && own.iter().all(fits) && cost + movable.high <= room {
                 found.push((cost, own));
             }
         }
         found.sort_by_key(|(cost, _)| *cost);
-        Ok(found.into_iter().map(|(_, own)| own.iter().map(|b| b.number).collect()).collect())
+        Ok(found.into_iter().map(|(_, own)| own).collect())
     }
 
-    /// Returns blocks to the movable zone that were taken from it and hold nothing that stays.
-    fn give_back(&self, record: &Mutex<Record>, taken: &mut BTreeSet<u64>) -> io::Result<()> {
+    /// Returns blocks to the movable zone that reservations took from it, if they hold nothing that
+    /// stays. Blocks by which the kernel region grew since then are not theirs.
+    fn give_back(&self, record: &Mutex<Record>) -> io::Result<()> {
         let mut host = Host::open(self.roots)?;
-        let homes: Vec<u64> = lock(record)
-            .state()
-            .blocks
-            .iter()
-            .filter(|(_, home)| **home == Place::Movable)
-            .map(|(number, _)| *number)
-            .collect();
+        let taken = lock(record).state().taken.clone();
         for mut block in host.blocks(&[])? {
-            let ours = homes.contains(&block.number) || taken.contains(&block.number);
-            if !ours || block.node != self.node || (self.stop)() {
+            if !taken.contains(&block.number) || block.node != self.node || (self.stop)() {
                 continue;
             }
             host.scan(&mut block, Duration::ZERO);
             if block.place == Place::Kernel && choice::obstacle(&block).is_none() {
-                self.convert(record, block.number, Place::Movable)?;
-                taken.remove(&block.number);
+                self.convert(record, &block, Place::Movable)?;
             }
         }
         Ok(())
     }
 
-    fn convert(&self, record: &Mutex<Record>, number: u64, to: Place) -> io::Result<bool> {
+    fn convert(&self, record: &Mutex<Record>, block: &Block, to: Place) -> io::Result<bool> {
+        let number = block.number;
         let from = if to == Place::Kernel { Place::Movable } else { Place::Kernel };
         lock(record).busy(number, from)?;
         let mut timer = Timer::start()?;
         let files = self.files.clone();
-        timer.begin(self.operation_time, move || operation::convert(&*files, number, to));
-        let done = timer.wait().expect("a call is under way");
+        let to_move = block.occupancy.map_or(0, |found| found.to_move());
+        let limit = limits::operation_time(self.operation_time, to_move);
+        timer.begin(limit, move || operation::convert(&*files, number, to));
+        let done = timer.wait_unless(self.stop).expect("a call is under way");
         lock(record).idle(number, done.place)?;
         let ms = done.took.as_millis();
         let words = done.outcome.words();

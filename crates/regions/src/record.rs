@@ -8,6 +8,8 @@
 //! home 17               it is back there
 //! busy 17               an operation on it begins; it may be offline
 //! idle 17               the operation ended
+//! taken 17              a reservation took block 17 from the movable zone
+//! given 17              it is back there
 //! set min_free_kbytes 67584 22528      what was written, and what was there before
 //! unset min_free_kbytes
 //! end                   the daemon ended by itself
@@ -35,6 +37,8 @@ pub struct State {
     pub blocks: BTreeMap<u64, Place>,
     /// Blocks with an operation under way.
     pub busy: BTreeSet<u64>,
+    /// Blocks that reservations of huge pages took from the movable zone.
+    pub taken: BTreeSet<u64>,
     /// Settings: what was written, and what was there before.
     pub settings: BTreeMap<Setting, (Value, Value)>,
     /// The daemon ended by itself.
@@ -61,6 +65,8 @@ impl State {
             ["home", block] => drop(number(block).map(|block| self.blocks.remove(&block))),
             ["busy", block] => drop(number(block).map(|block| self.busy.insert(block))),
             ["idle", block] => drop(number(block).map(|block| self.busy.remove(&block))),
+            ["taken", block] => drop(number(block).map(|block| self.taken.insert(block))),
+            ["given", block] => drop(number(block).map(|block| self.taken.remove(&block))),
             ["set", name, ours, before] => {
                 if let (Ok(name), Ok(ours), Ok(before)) =
                     (name.parse::<Setting>(), ours.parse(), before.parse())
@@ -100,6 +106,9 @@ impl State {
         }
         for block in &self.busy {
             text += &format!("busy {block}\n");
+        }
+        for block in &self.taken {
+            text += &format!("taken {block}\n");
         }
         for (setting, (ours, before)) in &self.settings {
             text += &format!("set {} {ours} {before}\n", setting.name());
@@ -225,7 +234,18 @@ impl Record {
         let home = self.state.blocks.get(&block).copied();
         let is_home = place.is_none() || (home.is_some() && home == place);
         let home = if is_home { self.note(&format!("home {block}")) } else { Ok(()) };
-        self.note(&format!("idle {block}")).and(home)
+        let is_given = place != Some(Place::Kernel) && self.state.taken.contains(&block);
+        let given = if is_given { self.note(&format!("given {block}")) } else { Ok(()) };
+        self.note(&format!("idle {block}")).and(home).and(given)
+    }
+
+    /// A reservation of huge pages took the block from the movable zone, to which it returns when its
+    /// pages are freed.
+    ///
+    /// # Errors
+    /// As [`Record::idle`].
+    pub fn took(&mut self, block: u64) -> io::Result<()> {
+        self.note(&format!("taken {block}"))
     }
 
     /// Leases a setting: `ours` is about to be written. A second lease keeps the first's old value.
@@ -352,6 +372,21 @@ mod tests {
     }
 
     #[test]
+    fn a_block_is_taken_until_it_is_movable_again() {
+        let root = tempfile::tempdir().unwrap();
+        let mut record = Record::load(&root.path().join("record"), "b").unwrap();
+        record.begin().unwrap();
+        record.busy(3, Place::Movable).unwrap();
+        record.idle(3, Some(Place::Kernel)).unwrap();
+        record.took(3).unwrap();
+        record.busy(3, Place::Kernel).unwrap();
+        record.idle(3, Some(Place::Kernel)).unwrap();
+        assert!(record.state().taken.contains(&3), "it did not move");
+        record.idle(3, Some(Place::Movable)).unwrap();
+        assert!(record.state().taken.is_empty());
+    }
+
+    #[test]
     fn a_guardian_that_is_gone_is_replaced() {
         let root = tempfile::tempdir().unwrap();
         let copy = root.path().join("copy");
@@ -414,7 +449,8 @@ mod tests {
             let place = |movable| if movable { Place::Movable } else { Place::Kernel };
             let blocks = blocks.into_iter().map(|(n, movable)| (n, place(movable))).collect();
             let settings = BTreeMap::from([(Setting::MinFreeKbytes, (value("1"), value("2,3")))]);
-            let state = State { boot: "b".into(), blocks, busy, settings, ended: false };
+            let taken = BTreeSet::from([7]);
+            let state = State { boot: "b".into(), blocks, busy, taken, settings, ended: false };
             let mut read = State::default();
             state.lines().lines().for_each(|line| read.take(line));
             prop_assert_eq!(read, state);

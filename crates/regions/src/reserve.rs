@@ -1,6 +1,5 @@
 //! Huge pages on request where no daemon runs: the command carries out the request itself.
 
-use std::collections::BTreeSet;
 use std::io;
 use std::sync::{Mutex, PoisonError};
 
@@ -32,7 +31,7 @@ pub fn without_daemon(
         operation_time: work.operation_time,
         stop: work.stop,
     };
-    let reserved = reserve.reserve(&record, BTreeSet::new(), request.bytes, request.pages);
+    let reserved = reserve.reserve(&record, request.bytes, request.pages);
     let mut record = record.into_inner().unwrap_or_else(PoisonError::into_inner);
     if relieved {
         let undone = undo(&mut record, work)?;
@@ -41,5 +40,5 @@ pub fn without_daemon(
         }
     }
     record.end();
-    Ok(reserved?.pages)
+    reserved
 }

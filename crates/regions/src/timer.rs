@@ -103,9 +103,19 @@ impl<T: Send + 'static> Timer<T> {
 
     /// Waits for the call under way, which is interrupted when it is overdue.
     pub fn wait(&mut self) -> Option<T> {
+        self.wait_unless(&|| false)
+    }
+
+    /// Waits as [`Timer::wait`] does, but lets the call be interrupted as soon as `stop` says so.
+    pub fn wait_unless(&mut self, stop: &dyn Fn() -> bool) -> Option<T> {
+        let mut hurried = false;
         while self.is_busy() {
             if let Some(result) = self.poll() {
                 return Some(result);
+            }
+            if !hurried && stop() {
+                self.hurry();
+                hurried = true;
             }
             thread::sleep(Duration::from_millis(5));
         }
@@ -184,5 +194,8 @@ mod tests {
         timer.begin(Duration::from_secs(3600), move || reader.read(&mut [0]).is_err());
         timer.hurry();
         assert_eq!(timer.wait(), Some(true));
+        let (mut reader, _writer) = UnixStream::pair().unwrap();
+        timer.begin(Duration::from_secs(3600), move || reader.read(&mut [0]).is_err());
+        assert_eq!(timer.wait_unless(&|| true), Some(true));
     }
 }

@@ -4,12 +4,20 @@
 mod tree;
 
 use std::fs;
-use std::sync::Arc;
+use std::io::{self, Read};
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use prairie_daemon::log::{Format, Log, Verbosity};
+use prairie_host::MemoryBlock;
 use prairie_regions::choice::Place;
 use prairie_regions::daemon::Daemon;
+use prairie_regions::huge::Reserve;
+use prairie_regions::operation::BlockFiles;
+use prairie_regions::record::Record;
 use prairie_regions::request::{self, Answer, Request};
 use tree::{BLOCKS, Tree, trouble, work};
 
@@ -76,4 +84,119 @@ fn a_dry_run_reserves_nothing() {
     let answer = ask(&tree, &mut daemon, 1);
     assert!(matches!(&answer, Answer::Refused(why) if why.contains("dry")), "{answer:?}");
     assert_eq!(fs::read_to_string(tree.path(&format!("{POOL}/nr_hugepages"))).unwrap(), "0\n");
+}
+
+/// Blocks that never empty: the kernel retries until a signal comes.
+#[derive(Debug)]
+struct Hanging {
+    tree: Arc<Tree>,
+    pins: (UnixStream, UnixStream),
+    hangs: AtomicBool,
+}
+
+impl Hanging {
+    fn new(tree: &Arc<Tree>) -> Arc<Hanging> {
+        let pins = UnixStream::pair().unwrap();
+        Arc::new(Hanging { tree: tree.clone(), pins, hangs: AtomicBool::new(false) })
+    }
+}
+
+impl BlockFiles for Hanging {
+    fn read(&self, block: u64) -> io::Result<Option<MemoryBlock>> {
+        self.tree.read(block)
+    }
+
+    fn write(&self, block: u64, word: &str) -> io::Result<()> {
+        if word != "offline" {
+            return self.tree.write(block, word);
+        }
+        self.hangs.store(true, Ordering::Relaxed);
+        (&self.pins.0).read(&mut [0]).map(drop)
+    }
+}
+
+/// A tree whose pool has three pages, and a record of a block that a reservation took, and of one by
+/// which the kernel region grew. Both were movable at boot.
+fn taken_and_grown() -> (Arc<Tree>, Record) {
+    let tree = Tree::new();
+    fs::create_dir_all(tree.path(POOL)).unwrap();
+    tree.put(&format!("{POOL}/nr_hugepages"), "3\n");
+    let mut record = Record::load(&tree.path("record"), "b").unwrap();
+    record.begin().unwrap();
+    for block in [TAKEN, GROWN] {
+        record.busy(block, Place::Movable).unwrap();
+        record.idle(block, Some(Place::Kernel)).unwrap();
+    }
+    record.took(TAKEN).unwrap();
+    (tree, record)
+}
+
+const TAKEN: u64 = 7;
+const GROWN: u64 = 8;
+
+fn quiet() -> Log {
+    Log::new(Format::Text, Verbosity::Quiet, Box::new(io::sink()))
+}
+
+#[test]
+fn only_blocks_that_were_taken_are_given_back() {
+    let (tree, record) = taken_and_grown();
+    let work = Reserve {
+        roots: &tree.roots(),
+        files: tree.clone(),
+        log: &quiet(),
+        node: 0,
+        operation_time: Duration::from_secs(4),
+        stop: &|| false,
+    };
+    let record = Mutex::new(record);
+    assert_eq!(work.reserve(&record, 2 << 20, 0).unwrap(), 0);
+    let words = tree.words.lock().unwrap().clone();
+    assert_eq!(words, [(TAKEN, "offline".to_owned()), (TAKEN, "online_movable".to_owned())]);
+    let record = record.into_inner().unwrap();
+    assert!(record.state().taken.is_empty());
+    assert!(record.state().blocks.contains_key(&GROWN), "the region keeps it");
+}
+
+#[test]
+fn a_reservation_ends_while_a_block_is_emptied() {
+    let (tree, record) = taken_and_grown();
+    let hanging = Hanging::new(&tree);
+    let began = Instant::now();
+    let work = Reserve {
+        roots: &tree.roots(),
+        files: hanging.clone(),
+        log: &quiet(),
+        node: 0,
+        operation_time: Duration::from_secs(60),
+        stop: &|| hanging.hangs.load(Ordering::Relaxed),
+    };
+    work.reserve(&Mutex::new(record), 2 << 20, 0).unwrap();
+    assert!(hanging.hangs.load(Ordering::Relaxed));
+    assert!(began.elapsed() < Duration::from_secs(30), "{:?}", began.elapsed());
+    assert_eq!(tree.count(Place::Offline), 0);
+}
+
+/// A block has a limit of its own, a reservation has another.
+#[test]
+fn a_reservation_ends_at_its_time_limit() {
+    let (tree, record) = taken_and_grown();
+    drop(record);
+    let hanging = Hanging::new(&tree);
+    let mut daemon = tree.daemon(false).with_files(hanging.clone());
+    let mut config = daemon.config().clone();
+    config.limits.operation_time = Duration::from_secs(60);
+    daemon.reload(config);
+    daemon.listen(request::serve(&tree.path("record")).unwrap());
+    let path = tree.path("record");
+    let request = Request { bytes: 2 << 20, pages: 0, node: 0 };
+    let asked = thread::spawn(move || request::ask(&path, request).unwrap());
+    let began = Instant::now();
+    while !asked.is_finished() && began.elapsed() < Duration::from_secs(30) {
+        let late = if hanging.hangs.load(Ordering::Relaxed) { 601 } else { 0 };
+        daemon.tick(Duration::from_secs(late));
+        thread::sleep(Duration::from_millis(1));
+    }
+    assert!(asked.is_finished(), "it goes on after ten minutes");
+    assert_eq!(asked.join().unwrap(), Answer::Pages(0, String::new()));
 }

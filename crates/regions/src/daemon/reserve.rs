@@ -1,7 +1,6 @@
 //! Huge pages on request: while blocks are emptied and pages taken on a thread of its own, the loop
 //! goes on to sample, and ends the reservation if memory runs short.
 
-use std::collections::BTreeSet;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,7 +10,7 @@ use std::time::Duration;
 use prairie_daemon::log::Log;
 
 use super::Daemon;
-use crate::huge::{Reserve, Reserved};
+use crate::huge::Reserve;
 use crate::request::{Answer, Waiting};
 use crate::timer::Timer;
 
@@ -24,15 +23,15 @@ const LIMIT: Duration = Duration::from_secs(600);
 pub(super) struct Requests {
     from: Option<Receiver<Waiting>>,
     current: Option<Reserving>,
-    /// Blocks that reservations took from the movable zone.
-    taken: BTreeSet<u64>,
 }
 
 #[derive(Debug)]
 struct Reserving {
     waiting: Waiting,
-    timer: Timer<io::Result<Reserved>>,
+    timer: Timer<io::Result<u64>>,
     stop: Arc<AtomicBool>,
+    /// When it ends with what it has.
+    until: Duration,
     why: &'static str,
 }
 
@@ -69,7 +68,8 @@ impl Daemon {
         match self.begin_reservation(&waiting) {
             Ok((timer, stop)) => {
                 self.policy.reserving(true);
-                self.requests.current = Some(Reserving { waiting, timer, stop, why: "" });
+                self.requests.current =
+                    Some(Reserving { waiting, timer, stop, until: now + LIMIT, why: "" });
             }
             Err(error) => waiting.answer(Answer::Refused(error.to_string())),
         }
@@ -78,11 +78,11 @@ impl Daemon {
     fn begin_reservation(
         &self,
         waiting: &Waiting,
-    ) -> io::Result<(Timer<io::Result<Reserved>>, Arc<AtomicBool>)> {
+    ) -> io::Result<(Timer<io::Result<u64>>, Arc<AtomicBool>)> {
         let request = waiting.request;
         let stop = Arc::new(AtomicBool::new(false));
         let asked = stop.clone();
-        let (record, taken) = (self.record.clone(), self.requests.taken.clone());
+        let record = self.record.clone();
         let (roots, files) = (self.host.roots().clone(), self.files.clone());
         let log = Log::new(self.log.format(), Default::default(), Box::new(io::stdout()));
         let operation_time = self.config.limits.operation_time;
@@ -96,7 +96,7 @@ impl Daemon {
                 operation_time,
                 stop: &|| asked.load(Ordering::Relaxed),
             };
-            work.reserve(&record, taken, request.bytes, request.pages)
+            work.reserve(&record, request.bytes, request.pages)
         });
         Ok((timer, stop))
     }
@@ -112,6 +112,9 @@ impl Daemon {
     }
 
     fn finish_reservation(&mut self, now: Duration) {
+        if self.requests.current.as_ref().is_some_and(|current| now >= current.until) {
+            self.stop_reservation("stopped: out of time");
+        }
         let Some(current) = &mut self.requests.current else { return };
         let Some(result) = current.timer.poll() else { return };
         self.end_reservation(result);
@@ -123,13 +126,12 @@ impl Daemon {
         (self.listed, self.sampled) = (None, None);
     }
 
-    fn end_reservation(&mut self, result: io::Result<Reserved>) {
+    fn end_reservation(&mut self, result: io::Result<u64>) {
         let Some(current) = self.requests.current.take() else { return };
         let Reserving { waiting, why, .. } = current;
         let request = waiting.request;
         let answer = match result {
-            Ok(Reserved { pages, taken }) => {
-                self.requests.taken = taken;
+            Ok(pages) => {
                 let why = if pages < request.pages { why } else { "" };
                 let (node, wanted, mib) = (request.node, request.pages, request.bytes >> 20);
                 let separator = if why.is_empty() { "" } else { ": " };

@@ -108,6 +108,8 @@ pub struct Policy {
     /// Blocks that went to the kernel region, in order.
     youngest: Vec<u64>,
     busy: Option<u64>,
+    /// A conversion has failed since the last sample.
+    failed: bool,
     /// Frames that the last block chosen for growth had to move.
     moving: u64,
     reserving: bool,
@@ -137,6 +139,7 @@ impl Policy {
             lost: BTreeMap::new(),
             youngest: Vec::new(),
             busy: None,
+            failed: false,
             moving: 0,
             reserving: false,
             grow_only: false,
@@ -158,8 +161,10 @@ impl Policy {
 
     /// Takes a look at the zones: once a poll.
     pub fn sample(&mut self, sample: &Sample) {
-        let seconds =
-            self.before.as_ref().map_or(0.0, |b| (sample.at.saturating_sub(b.at)).as_secs_f64());
+        let since = self.before.as_ref().map_or(Duration::ZERO, |b| sample.at.saturating_sub(b.at));
+        // Right after a failure there may be a sample within milliseconds: no rate comes from that.
+        let hasty = std::mem::take(&mut self.failed) && since < self.poll / 10;
+        let seconds = if hasty { 0.0 } else { since.as_secs_f64() };
         self.stalls(sample, seconds);
         (self.swap_free, self.hugetlb) = (sample.swap_free, sample.hugetlb);
         let pools = |of: &Sample| (of.hugetlb, of.pool_requests);
@@ -336,6 +341,7 @@ impl Policy {
         self.busy = None;
         let Finished { block, to, done, took } = finished;
         self.budget.spend(now);
+        self.failed = !done;
         if !done {
             self.backoff.refuse(block, now, self.limits.retry_after);
             return;
@@ -359,7 +365,7 @@ impl Policy {
     /// The conversion of a block was interrupted, because user memory ran short meanwhile. That says
     /// nothing about the block.
     pub fn interrupted(&mut self, block: u64, now: Duration) {
-        self.busy = None;
+        (self.busy, self.failed) = (None, true);
         self.budget.spend(now);
         self.backoff.rest(block, now + INTERRUPTED_AGAIN);
     }

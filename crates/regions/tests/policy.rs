@@ -640,6 +640,28 @@ fn what_a_container_does_at_its_limit_is_not_the_hosts() {
     }
 }
 
+/// A refusal takes a millisecond, and the zones are read again at once.
+#[test]
+fn no_rate_comes_from_the_milliseconds_after_a_failure() {
+    let (mut machine, mut policy, _) = set_up();
+    machine.now += SECOND;
+    policy.sample(&machine.sample());
+    policy.began(31);
+    machine.now += Duration::from_millis(5);
+    let took = Duration::from_millis(1);
+    let failed = Finished { block: 31, to: Place::Kernel, done: false, took };
+    policy.finished(0, failed, machine.now);
+    // What the counters of the CPUs held back.
+    machine.kernel += 100;
+    policy.sample(&machine.sample());
+    assert_eq!(policy.reports()[0].rate, 0);
+    machine.now += SECOND;
+    machine.kernel += 100;
+    policy.sample(&machine.sample());
+    assert_eq!(policy.reports()[0].rate, 100);
+    assert!(policy.rests(machine.now));
+}
+
 #[test]
 fn an_offline_block_comes_first() {
     let mut machine = Machine::new(8);

@@ -58,7 +58,7 @@ pub(super) struct Terms {
     pub(super) stalled: [f64; 2],
     /// A conversion is under way.
     pub(super) busy: bool,
-    /// Seconds since the last sample.
+    /// Seconds since the last sample; 0 if they are too few to derive a rate from.
     pub(super) seconds: f64,
     /// Of these, those in which changes happened: before that, free memory was looked at.
     pub(super) changed_in: f64,
@@ -297,7 +297,7 @@ impl Node {
         if terms.pooling {
             (self.recent, self.settled) = (0.0, None);
         }
-        if terms.busy {
+        if terms.busy || terms.seconds <= 0.0 {
             return;
         }
         let own = self.sample.kernel.own;

@@ -10,7 +10,8 @@
 //! idle 17               the operation ended
 //! taken 17              a reservation took block 17 from the movable zone
 //! given 17              it is back there
-//! set min_free_kbytes 67584 22528      what was written, and what was there before
+//! set min_free_kbytes 67584 22528      what is written, and what was there before
+//! set min_free_kbytes 70000 22528 67584        and what was written the last time
 //! unset min_free_kbytes
 //! end                   the daemon ended by itself
 //! ```
@@ -41,6 +42,9 @@ pub struct State {
     pub taken: BTreeSet<u64>,
     /// Settings: what was written, and what was there before.
     pub settings: BTreeMap<Setting, (Value, Value)>,
+    /// What was written to a setting the last time but one: it is still there after a crash between
+    /// the line and the write.
+    pub earlier: BTreeMap<Setting, Value>,
     /// The daemon ended by itself.
     pub ended: bool,
 }
@@ -67,17 +71,35 @@ impl State {
             ["idle", block] => drop(number(block).map(|block| self.busy.remove(&block))),
             ["taken", block] => drop(number(block).map(|block| self.taken.insert(block))),
             ["given", block] => drop(number(block).map(|block| self.taken.remove(&block))),
-            ["set", name, ours, before] => {
-                if let (Ok(name), Ok(ours), Ok(before)) =
-                    (name.parse::<Setting>(), ours.parse(), before.parse())
-                {
-                    self.settings.insert(name, (ours, before));
+            ["set", name, ours, before] => self.set(name, ours, before, None),
+            ["set", name, ours, before, earlier] => self.set(name, ours, before, Some(earlier)),
+            ["unset", name] => {
+                if let Ok(name) = name.parse::<Setting>() {
+                    self.settings.remove(&name);
+                    self.earlier.remove(&name);
                 }
             }
-            ["unset", name] => drop(name.parse().map(|name: Setting| self.settings.remove(&name))),
             ["end"] => self.ended = true,
             _ => {}
         }
+    }
+
+    fn set(&mut self, name: &str, ours: &str, before: &str, earlier: Option<&str>) {
+        if let (Ok(name), Ok(ours), Ok(before)) =
+            (name.parse::<Setting>(), ours.parse(), before.parse())
+        {
+            self.settings.insert(name, (ours, before));
+            match earlier.and_then(|earlier| earlier.parse().ok()) {
+                Some(earlier) => drop(self.earlier.insert(name, earlier)),
+                None => drop(self.earlier.remove(&name)),
+            }
+        }
+    }
+
+    /// What the daemon may have left in a setting: what it wrote last, and what it wrote before that.
+    pub fn ours(&self, setting: Setting) -> impl Iterator<Item = &Value> {
+        let last = self.settings.get(&setting).map(|(ours, _)| ours);
+        last.into_iter().chain(self.earlier.get(&setting))
     }
 
     /// Reads a record; a missing one says nothing, and neither does one of an earlier boot.
@@ -111,7 +133,9 @@ impl State {
             text += &format!("taken {block}\n");
         }
         for (setting, (ours, before)) in &self.settings {
-            text += &format!("set {} {ours} {before}\n", setting.name());
+            let earlier = self.earlier.get(setting).map(|earlier| format!(" {earlier}"));
+            let earlier = earlier.unwrap_or_default();
+            text += &format!("set {} {ours} {before}{earlier}\n", setting.name());
         }
         text
     }
@@ -253,8 +277,11 @@ impl Record {
     /// # Errors
     /// I/O errors of the system.
     pub fn lease(&mut self, setting: Setting, ours: &Value, now: &Value) -> io::Result<()> {
-        let before = self.state.settings.get(&setting).map_or(now, |(_, before)| before).clone();
-        self.announce(&format!("set {} {ours} {before}", setting.name()))
+        let line = match self.state.settings.get(&setting) {
+            Some((earlier, before)) => format!("set {} {ours} {before} {earlier}", setting.name()),
+            None => format!("set {} {ours} {now}", setting.name()),
+        };
+        self.announce(&line)
     }
 
     /// The setting is restored.
@@ -348,6 +375,7 @@ mod tests {
         assert_eq!(read.blocks, BTreeMap::from([(17, Place::Kernel), (18, Place::Movable)]));
         assert_eq!(read.busy, BTreeSet::from([18]));
         assert_eq!(read.settings[&setting], (value("20"), value("10")), "the first's old value");
+        assert!(read.ours(setting).eq(&[value("20"), value("30")]), "either may be there");
         assert!(State::load(&path, "b2").unwrap().is_clean(), "another boot");
 
         record.idle(18, Some(Place::Movable)).unwrap();
@@ -450,7 +478,8 @@ mod tests {
             let blocks = blocks.into_iter().map(|(n, movable)| (n, place(movable))).collect();
             let settings = BTreeMap::from([(Setting::MinFreeKbytes, (value("1"), value("2,3")))]);
             let taken = BTreeSet::from([7]);
-            let state = State { boot: "b".into(), blocks, busy, taken, settings, ended: false };
+            let earlier = BTreeMap::from([(Setting::MinFreeKbytes, value("4"))]);
+            let state = State { boot: "b".into(), blocks, busy, taken, settings, earlier, ended: false };
             let mut read = State::default();
             state.lines().lines().for_each(|line| read.take(line));
             prop_assert_eq!(read, state);

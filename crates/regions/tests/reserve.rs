@@ -86,7 +86,7 @@ fn a_dry_run_reserves_nothing() {
     assert_eq!(fs::read_to_string(tree.path(&format!("{POOL}/nr_hugepages"))).unwrap(), "0\n");
 }
 
-/// Blocks that never empty: the kernel retries until a signal comes.
+/// A block that never empties: the kernel retries until a signal comes.
 #[derive(Debug)]
 struct Hanging {
     tree: Arc<Tree>,
@@ -107,7 +107,7 @@ impl BlockFiles for Hanging {
     }
 
     fn write(&self, block: u64, word: &str) -> io::Result<()> {
-        if word != "offline" {
+        if (block, word) != (TAKEN, "offline") {
             return self.tree.write(block, word);
         }
         self.hangs.store(true, Ordering::Relaxed);

@@ -12,6 +12,7 @@ use prairie_host::PageFlags;
 use prairie_regions::choice::Place;
 use prairie_regions::config::MakeRoom;
 use prairie_regions::daemon::Daemon;
+use prairie_regions::settings::Setting;
 use tree::{BLOCKS, FRAMES, Tree, trouble, work};
 
 const FACTOR: &str = "proc/sys/vm/watermark_scale_factor";
@@ -114,6 +115,38 @@ fn a_daemon_that_follows_restores_what_was_before_the_first() {
     assert_eq!(factor(&tree), raised);
     second.stop().unwrap();
     assert_eq!(factor(&tree), "10");
+}
+
+/// Killed between the line of the record and the second write.
+#[test]
+fn a_second_lease_that_was_not_written_is_restored() {
+    let tree = Tree::new();
+    tree.put(FACTOR, "10\n");
+    let mut daemon = tree.daemon(false);
+    work(&mut daemon, 0, 20);
+    let raised = factor(&tree).parse().unwrap();
+    let wanted = "999".parse().unwrap();
+    daemon.record().lease(Setting::WatermarkScaleFactor, &wanted, &raised).unwrap();
+    assert!(daemon.stop().unwrap().state().settings.is_empty());
+    assert_eq!(factor(&tree), "10");
+}
+
+/// The file is missing for a while.
+#[test]
+fn a_lease_that_failed_is_tried_again() {
+    const FILE: &str = "proc/sys/vm/lowmem_reserve_ratio";
+    let tree = Tree::new();
+    let before = fs::read_to_string(tree.path(FILE)).unwrap();
+    fs::remove_file(tree.path(FILE)).unwrap();
+    let mut daemon = tree.daemon(false);
+    work(&mut daemon, 0, 20);
+    assert!(trouble(&daemon).starts_with("kernel settings are left"), "{}", trouble(&daemon));
+    tree.put(FILE, &before);
+    work(&mut daemon, 20, 60);
+    assert_ne!(fs::read_to_string(tree.path(FILE)).unwrap(), before);
+    assert_eq!(trouble(&daemon), "");
+    daemon.stop().unwrap();
+    assert_eq!(fs::read_to_string(tree.path(FILE)).unwrap(), before);
 }
 
 /// Enough for kswapd to free a block and an eighth of it in the movable zone.

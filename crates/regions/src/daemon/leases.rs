@@ -156,8 +156,16 @@ impl Daemon {
         if to == now {
             return Ok(());
         }
+        let held = self.record().state().settings.get(&setting).cloned();
         self.record().lease(setting, to, now)?;
-        setting.write(roots, to)?;
+        if let Err(error) = setting.write(roots, to) {
+            // It says what it said before: that is what the record has to say, too.
+            let _ = match held {
+                Some((ours, _)) => self.record().lease(setting, &ours, now),
+                None => self.record().restored(setting),
+            };
+            return Err(error);
+        }
         self.log.note("set", format_args!("{} = {to}, was {now}", setting.name()));
         Ok(())
     }
@@ -165,19 +173,26 @@ impl Daemon {
 
 /// Restores all leased settings.
 pub fn restore_settings(record: &mut Record, roots: &Roots, log: &Log) {
-    let held: Vec<_> =
-        record.state().settings.iter().map(|(setting, pair)| (*setting, pair.clone())).collect();
-    for (setting, (ours, before)) in held {
-        match setting.restore(roots, &ours, &before) {
-            Ok(true) => log.note("restored", format_args!("{} = {before}", setting.name())),
-            Ok(false) => log_change_by_others(log, setting),
-            Err(error) => {
-                log.note("warning", format_args!("{}: {error}", setting.name()));
-                continue;
-            }
-        }
-        let _ = record.restored(setting);
+    let held: Vec<_> = record.state().settings.keys().copied().collect();
+    for setting in held {
+        restore_setting(record, roots, log, setting);
     }
+}
+
+/// Restores a setting, if it is leased and still says what the daemon wrote.
+fn restore_setting(record: &mut Record, roots: &Roots, log: &Log, setting: Setting) {
+    let state = record.state();
+    let Some((_, before)) = state.settings.get(&setting).cloned() else { return };
+    let restored = state.ours(setting).try_fold(false, |restored, ours| match restored {
+        true => Ok(true),
+        false => setting.restore(roots, ours, &before),
+    });
+    match restored {
+        Ok(true) => log.note("restored", format_args!("{} = {before}", setting.name())),
+        Ok(false) => log_change_by_others(log, setting),
+        Err(error) => return log.note("warning", format_args!("{}: {error}", setting.name())),
+    }
+    let _ = record.restored(setting);
 }
 
 fn log_change_by_others(log: &Log, setting: Setting) {

@@ -104,14 +104,11 @@ pub fn min_free_kib(setting: MinFree, now_kib: u64, nodes: &[NodeSample]) -> Opt
 
 /// `watermark_scale_factor` (10,000ths of a zone between its watermarks) with which the watermarks of
 /// the movable zones have these distances, from what it is; nothing where it may stay. It is the same
-/// for all zones: what compaction needs is for long, so the largest zone decides, lest a small one
-/// keeps gigabytes of it free.
+/// for all zones, so the largest zone decides, lest a small one keeps gigabytes of it free.
 pub fn scale_factor(now: u64, distances: Distances, nodes: &[NodeSample]) -> Option<u64> {
-    let zones = || nodes.iter().map(|node| node.movable.managed).filter(|managed| *managed > 0);
-    let of = |distance: u64, managed: u64| (distance * 10_000).div_ceil(managed);
-    let growth = of(distances.for_growth, zones().min()?);
-    let compaction = of(distances.for_compaction, zones().max()?);
-    let wanted = growth.max(compaction).min(MOST_SCALE);
+    let largest = nodes.iter().map(|node| node.movable.managed).max().filter(|most| *most > 0)?;
+    let distance = distances.for_growth.max(distances.for_compaction);
+    let wanted = (distance * 10_000).div_ceil(largest).min(MOST_SCALE);
     (wanted > now).then_some(wanted)
 }
 
@@ -185,7 +182,7 @@ mod tests {
         assert_eq!(small(16_000 * MIB), None, "the kernel's own distance is enough");
         let two = [with(3200 * MIB), with(256_000 * MIB)];
         assert_eq!(scale_factor(10, compaction, &two), None, "the small one does without");
-        assert_eq!(scale_factor(10, growth, &two), Some(225));
+        assert_eq!(scale_factor(10, growth, &two), None, "for a growth, too");
     }
 
     #[test]

@@ -17,7 +17,7 @@ const SMALL: u64 = 2;
 /// Frames that should at least lie between the watermarks of movable zones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Distances {
-    /// Of each zone, while kswapd makes room for a growth; 0 otherwise.
+    /// Of the largest zone, while kswapd makes room for a growth; 0 otherwise.
     pub for_growth: u64,
     /// Of the largest zone, for compaction; 0 during the setup.
     pub for_compaction: u64,

@@ -97,7 +97,7 @@ pub struct KernelConfig {
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct LimitsConfig {
-    /// Conversions in an hour. Growth of a kernel region that runs short is never refused.
+    /// Conversions in an hour after the setup. Growth of a kernel region that runs short is never refused.
     pub operations_per_hour: u32,
     /// How long one conversion may take for each 128 MiB that it moves before it is interrupted; a minute at most.
     #[serde(deserialize_with = "duration")]

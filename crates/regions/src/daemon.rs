@@ -236,8 +236,12 @@ impl Daemon {
 
     /// Takes another configuration; sockets and series stay as they are until the next start.
     pub fn reload(&mut self, config: Config) {
+        self.give_up_leases(&config.settings);
         self.policy.configure(&config);
         self.config = config;
+        // What that asks for is due at the next tick.
+        self.rest.end();
+        self.sampled = None;
     }
 
     /// Does what is due at `now`; returns when the next thing is.

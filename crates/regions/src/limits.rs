@@ -69,9 +69,14 @@ impl Budget {
         Budget { most: per_hour as usize, done: VecDeque::with_capacity(per_hour as usize + 1) }
     }
 
+    /// Another limit. What was done stays counted.
+    pub fn limit(&mut self, per_hour: u32) {
+        self.most = per_hour as usize;
+    }
+
     /// Counts one. Those that a shortage forced count, too, and leave less for others.
     pub fn spend(&mut self, now: Duration) {
-        if self.done.len() > self.most {
+        while self.done.len() > self.most {
             self.done.pop_front();
         }
         self.done.push_back(now);
@@ -203,5 +208,10 @@ mod tests {
         }
         assert_eq!(budget.used(HOUR), 4);
         assert!(!budget.allows(HOUR * 2 - SECOND) && budget.allows(HOUR * 2));
+        budget.limit(9);
+        assert_eq!(budget.used(HOUR), 4, "another limit forgets nothing");
+        budget.limit(1);
+        budget.spend(HOUR);
+        assert_eq!(budget.used(HOUR), 2);
     }
 }

@@ -156,7 +156,7 @@ impl Policy {
     pub fn configure(&mut self, config: &Config) {
         (self.kernel, self.limits, self.poll) = (config.kernel, config.limits, config.daemon.poll);
         self.managed_nodes.clone_from(&config.daemon.nodes);
-        self.budget = Budget::new(config.limits.operations_per_hour);
+        self.budget.limit(config.limits.operations_per_hour);
     }
 
     /// Takes a look at the zones: once a poll.
@@ -340,7 +340,11 @@ impl Policy {
     pub fn finished(&mut self, node: u32, finished: Finished, now: Duration) {
         self.busy = None;
         let Finished { block, to, done, took } = finished;
-        self.budget.spend(now);
+        // The setup takes as many as it has to, and leaves the hour's operations to what follows.
+        let sets_up = self.nodes.get(&node).is_some_and(|node| !node.set_up);
+        if !(sets_up && to == Place::Movable) {
+            self.budget.spend(now);
+        }
         self.failed = !done;
         if !done {
             self.backoff.refuse(block, now, self.limits.retry_after);
@@ -380,7 +384,7 @@ impl Policy {
         }
     }
 
-    /// Conversions of the hour that ends at `now`, and blocks that are left alone.
+    /// Conversions of the hour that ends at `now`, without those of the setup, and blocks that are left alone.
     pub fn counts(&self, now: Duration) -> (usize, usize) {
         (self.budget.used(now), self.backoff.len_at(now))
     }

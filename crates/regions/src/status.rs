@@ -81,7 +81,7 @@ pub struct Status {
     pub operations: u64,
     /// Operations that did not.
     pub operations_failed: u64,
-    /// Operations of the last hour.
+    /// Operations of the last hour, without those of the setup.
     pub operations_last_hour: u64,
     /// Seconds that operations took together.
     pub operation_seconds: f64,

@@ -570,7 +570,7 @@ fn a_block_that_the_daemon_interrupted_is_tried_again_soon() {
     }
     let (first, block) = tries[0];
     assert!(tries.contains(&(first + 10, block)), "{tries:?}");
-    assert_eq!(policy.counts(machine.now).0, 25 + tries.len(), "each is an operation");
+    assert_eq!(policy.counts(machine.now).0, tries.len(), "each is an operation");
 }
 
 /// A node of CPUs alone, and one whose memory is all the kernel's, beside one that is set up.
@@ -660,6 +660,27 @@ fn no_rate_comes_from_the_milliseconds_after_a_failure() {
     policy.sample(&machine.sample());
     assert_eq!(policy.reports()[0].rate, 100);
     assert!(policy.rests(machine.now));
+}
+
+#[test]
+fn the_setup_leaves_the_hours_operations_to_what_follows() {
+    let (machine, policy, log) = set_up();
+    assert_eq!((log.len(), policy.counts(machine.now).0), (25, 0));
+}
+
+/// Each reload would else allow as many operations again.
+#[test]
+fn a_reload_leaves_the_hours_operations_counted() {
+    let (mut machine, mut policy, mut log) = set_up();
+    machine.kernel = 9 * FRAMES;
+    for _ in 0..30 {
+        machine.now += SECOND;
+        poll(&mut machine, &mut policy, &|_| false, &mut log).unwrap();
+    }
+    let used = policy.counts(machine.now).0;
+    assert!(used > 0);
+    policy.configure(&Config::default());
+    assert_eq!(policy.counts(machine.now).0, used);
 }
 
 #[test]
@@ -781,7 +802,8 @@ proptest! {
             let grows = matches!(reason, Reason::Reserve | Reason::Stalls);
             prop_assert_eq!(*to == Place::Kernel, grows);
             if *reason != Reason::Reserve && *reason != Reason::Setup {
-                let hour = log[..at].iter().filter(|op| op.3 + HOUR > *now).count();
+                let counts = |op: &&Operation| op.2 != Reason::Setup && op.3 + HOUR > *now;
+                let hour = log[..at].iter().filter(counts).count();
                 prop_assert!(hour < 60, "{hour} operations in an hour, then {reason:?}");
             }
             if !done {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use prairie_host::PageFlags;
 use prairie_regions::choice::Place;
-use prairie_regions::config::MakeRoom;
+use prairie_regions::config::{MakeRoom, Ratio};
 use prairie_regions::daemon::Daemon;
 use prairie_regions::settings::Setting;
 use tree::{BLOCKS, FRAMES, Tree, trouble, work};
@@ -115,6 +115,30 @@ fn a_daemon_that_follows_restores_what_was_before_the_first() {
     assert_eq!(factor(&tree), raised);
     second.stop().unwrap();
     assert_eq!(factor(&tree), "10");
+}
+
+/// What the new configuration says about a setting takes effect at once.
+#[test]
+fn a_reload_restores_what_is_no_longer_leased() {
+    let ratio =
+        |tree: &Tree| fs::read_to_string(tree.path("proc/sys/vm/lowmem_reserve_ratio")).unwrap();
+    let tree = Tree::new();
+    tree.put(FACTOR, "10\n");
+    let before = ratio(&tree);
+    let mut daemon = tree.daemon(false);
+    work(&mut daemon, 0, 20);
+    assert_ne!((factor(&tree).as_str(), ratio(&tree)), ("10", before.clone()));
+    let mut config = daemon.config().clone();
+    config.settings.make_room = MakeRoom::Off;
+    config.settings.lowmem_reserve_ratio = Ratio::Leave;
+    daemon.reload(config.clone());
+    work(&mut daemon, 20, 5);
+    assert_eq!((factor(&tree).as_str(), ratio(&tree)), ("10", before));
+    assert!(daemon.record().state().settings.is_empty());
+    config.settings.lowmem_reserve_ratio = Ratio::Fixed(20);
+    daemon.reload(config);
+    work(&mut daemon, 25, 5);
+    assert_eq!(ratio(&tree), "256\t256\t20\t0\t0\n");
 }
 
 /// Killed between the line of the record and the second write.

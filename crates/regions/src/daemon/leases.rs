@@ -1,7 +1,7 @@
 //! The kernel settings that the daemon leases: set as the regions need them, restored at the end.
 
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use prairie_daemon::log::Log;
@@ -9,7 +9,7 @@ use prairie_host::Roots;
 
 use super::Daemon;
 use super::trouble::Topic;
-use crate::config::MakeRoom;
+use crate::config::{MakeRoom, SettingsConfig};
 use crate::kswapd;
 use crate::limits::Pause;
 use crate::policy::room::Distances;
@@ -78,6 +78,25 @@ impl Daemon {
             self.raise_kswapd(&roots)?;
         }
         Ok(())
+    }
+
+    /// Restores the settings that other values than before are configured for. They are leased again as
+    /// that says, if it says so.
+    pub(super) fn give_up_leases(&mut self, settings: &SettingsConfig) {
+        if self.dry_run {
+            return;
+        }
+        let roots = self.host.roots().clone();
+        for setting in changed(&self.config.settings, settings) {
+            let mut record = self.record.lock().unwrap_or_else(PoisonError::into_inner);
+            restore_setting(&mut record, &roots, &self.log, setting);
+            drop(record);
+            match setting {
+                Setting::KswapdPriority => self.kswapd_done = false,
+                Setting::WatermarkScaleFactor => self.factor_changed_by_others = false,
+                _ => {}
+            }
+        }
     }
 
     /// Lets kswapd run before the tasks that use memory up. Without the right to do that, or where no
@@ -169,6 +188,17 @@ impl Daemon {
         self.log.note("set", format_args!("{} = {to}, was {now}", setting.name()));
         Ok(())
     }
+}
+
+/// Settings that are configured in another way.
+fn changed(before: &SettingsConfig, after: &SettingsConfig) -> Vec<Setting> {
+    let differ = [
+        (Setting::LowmemReserveRatio, before.lowmem_reserve_ratio != after.lowmem_reserve_ratio),
+        (Setting::MinFreeKbytes, before.min_free != after.min_free),
+        (Setting::WatermarkScaleFactor, before.make_room != after.make_room),
+        (Setting::KswapdPriority, before.kswapd_nice != after.kswapd_nice),
+    ];
+    differ.into_iter().filter(|(_, differs)| *differs).map(|(setting, _)| setting).collect()
 }
 
 /// Restores all leased settings.

@@ -39,7 +39,7 @@ pub struct Undo<'a> {
     pub operation_time: Duration,
     /// When it ends, done or not.
     pub until: Instant,
-    /// Asked before each block: whether to stop.
+    /// Asked before each block, and while one is emptied: whether to stop.
     pub stop: &'a dyn Fn() -> bool,
 }
 
@@ -79,9 +79,8 @@ pub fn undo(record: &mut Record, undo: &Undo<'_>) -> io::Result<Undone> {
     let mut timer = Timer::start()?;
     let mut left = in_order(record, &mut host, undo.log)?;
     while let Some(mut block) = left.pop_front() {
-        if (undo.stop)() || Instant::now() >= undo.until {
+        if let Some(why) = end(undo) {
             left.push_front(block);
-            let why = "out of time";
             undone.left.extend(left.iter().map(|block| (block.number, why.to_owned())));
             break;
         }
@@ -98,7 +97,7 @@ pub fn undo(record: &mut Record, undo: &Undo<'_>) -> io::Result<Undone> {
         let to_move = block.occupancy.map_or(host.block_frames, |found| found.to_move());
         let limit = limits::operation_time(undo.operation_time, to_move);
         timer.begin(limit, move || operation::convert(&*files, number, home));
-        let Some(done) = timer.wait() else { break };
+        let Some(done) = timer.wait_unless(undo.stop) else { break };
         go_on(undo.log, record.idle(number, done.place));
         note(undo.log, &done);
         match done.outcome {
@@ -108,6 +107,15 @@ pub fn undo(record: &mut Record, undo: &Undo<'_>) -> io::Result<Undone> {
     }
     undone.blocks_read = host.reads().blocks;
     Ok(undone)
+}
+
+/// Why no further block is tried.
+fn end(undo: &Undo<'_>) -> Option<&'static str> {
+    match ((undo.stop)(), Instant::now() >= undo.until) {
+        (true, _) => Some("interrupted"),
+        (_, true) => Some("out of time"),
+        _ => None,
+    }
 }
 
 /// The blocks that are away from home, emptiest first. All are read once: with hundreds of blocks,

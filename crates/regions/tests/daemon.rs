@@ -17,7 +17,7 @@ use prairie_regions::operation::place;
 use prairie_regions::record::Record;
 use prairie_regions::settings::Setting;
 use prairie_regions::undo::{Undo, Undone, undo};
-use tree::{BLOCKS, FRAMES, Tree, trouble, work};
+use tree::{BLOCKS, FRAMES, Pinned, Tree, trouble, work};
 
 fn undo_all(tree: &Arc<Tree>, record: &mut Record) -> Undone {
     let log = Log::new(Format::Text, Verbosity::Quiet, Box::new(io::sink()));
@@ -81,6 +81,31 @@ fn a_block_that_came_online_is_known_to_be_empty() {
     assert!(movable().count() > 8 && movable().filter(is_empty).count() + 6 >= movable().count());
     // None of them is taken for a block that was read.
     assert!(movable().filter(is_empty).all(|block| block.scanned == Duration::ZERO));
+}
+
+/// Interrupted by Ctrl-C: the block under way comes back, and no further one is tried.
+#[test]
+fn an_undo_that_is_interrupted_leaves_no_block_offline() {
+    let tree = Tree::new();
+    let mut daemon = tree.daemon(false);
+    work(&mut daemon, 0, 20);
+    let mut record = daemon.stop().unwrap();
+    let pinned = Pinned::new(&tree, 9);
+    let log = Log::new(Format::Text, Verbosity::Quiet, Box::new(io::sink()));
+    let work = Undo {
+        roots: &tree.roots(),
+        files: pinned.clone(),
+        log: &log,
+        operation_time: Duration::from_secs(60),
+        until: Instant::now() + Duration::from_secs(600),
+        stop: &|| pinned.is_reached(),
+    };
+    let began = Instant::now();
+    let undone = undo(&mut record, &work).unwrap();
+    assert!(began.elapsed() < Duration::from_secs(30), "{:?}", began.elapsed());
+    assert_eq!(tree.count(Place::Offline), 0);
+    assert!(undone.left.iter().any(|(_, why)| why == "interrupted"), "{undone:?}");
+    assert!(record.state().busy.is_empty());
 }
 
 #[test]

@@ -4,22 +4,18 @@
 mod tree;
 
 use std::fs;
-use std::io::{self, Read};
-use std::os::unix::net::UnixStream;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::io;
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use prairie_daemon::log::{Format, Log, Verbosity};
-use prairie_host::MemoryBlock;
 use prairie_regions::choice::Place;
 use prairie_regions::daemon::Daemon;
 use prairie_regions::huge::Reserve;
-use prairie_regions::operation::BlockFiles;
 use prairie_regions::record::Record;
 use prairie_regions::request::{self, Answer, Request};
-use tree::{BLOCKS, Tree, trouble, work};
+use tree::{BLOCKS, Pinned, Tree, trouble, work};
 
 const POOL: &str = "sys/devices/system/node/node0/hugepages/hugepages-2048kB";
 
@@ -86,35 +82,6 @@ fn a_dry_run_reserves_nothing() {
     assert_eq!(fs::read_to_string(tree.path(&format!("{POOL}/nr_hugepages"))).unwrap(), "0\n");
 }
 
-/// A block that never empties: the kernel retries until a signal comes.
-#[derive(Debug)]
-struct Hanging {
-    tree: Arc<Tree>,
-    pins: (UnixStream, UnixStream),
-    hangs: AtomicBool,
-}
-
-impl Hanging {
-    fn new(tree: &Arc<Tree>) -> Arc<Hanging> {
-        let pins = UnixStream::pair().unwrap();
-        Arc::new(Hanging { tree: tree.clone(), pins, hangs: AtomicBool::new(false) })
-    }
-}
-
-impl BlockFiles for Hanging {
-    fn read(&self, block: u64) -> io::Result<Option<MemoryBlock>> {
-        self.tree.read(block)
-    }
-
-    fn write(&self, block: u64, word: &str) -> io::Result<()> {
-        if (block, word) != (TAKEN, "offline") {
-            return self.tree.write(block, word);
-        }
-        self.hangs.store(true, Ordering::Relaxed);
-        (&self.pins.0).read(&mut [0]).map(drop)
-    }
-}
-
 /// A tree whose pool has three pages, and a record of a block that a reservation took, and of one by
 /// which the kernel region grew. Both were movable at boot.
 fn taken_and_grown() -> (Arc<Tree>, Record) {
@@ -161,7 +128,7 @@ fn only_blocks_that_were_taken_are_given_back() {
 #[test]
 fn a_reservation_ends_while_a_block_is_emptied() {
     let (tree, record) = taken_and_grown();
-    let hanging = Hanging::new(&tree);
+    let hanging = Pinned::new(&tree, TAKEN);
     let began = Instant::now();
     let work = Reserve {
         roots: &tree.roots(),
@@ -169,10 +136,10 @@ fn a_reservation_ends_while_a_block_is_emptied() {
         log: &quiet(),
         node: 0,
         operation_time: Duration::from_secs(60),
-        stop: &|| hanging.hangs.load(Ordering::Relaxed),
+        stop: &|| hanging.is_reached(),
     };
     work.reserve(&Mutex::new(record), 2 << 20, 0).unwrap();
-    assert!(hanging.hangs.load(Ordering::Relaxed));
+    assert!(hanging.is_reached());
     assert!(began.elapsed() < Duration::from_secs(30), "{:?}", began.elapsed());
     assert_eq!(tree.count(Place::Offline), 0);
 }
@@ -182,7 +149,7 @@ fn a_reservation_ends_while_a_block_is_emptied() {
 fn a_reservation_ends_at_its_time_limit() {
     let (tree, record) = taken_and_grown();
     drop(record);
-    let hanging = Hanging::new(&tree);
+    let hanging = Pinned::new(&tree, TAKEN);
     let mut daemon = tree.daemon(false).with_files(hanging.clone());
     let mut config = daemon.config().clone();
     config.limits.operation_time = Duration::from_secs(60);
@@ -193,7 +160,7 @@ fn a_reservation_ends_at_its_time_limit() {
     let asked = thread::spawn(move || request::ask(&path, request).unwrap());
     let began = Instant::now();
     while !asked.is_finished() && began.elapsed() < Duration::from_secs(30) {
-        let late = if hanging.hangs.load(Ordering::Relaxed) { 601 } else { 0 };
+        let late = if hanging.is_reached() { 601 } else { 0 };
         daemon.tick(Duration::from_secs(late));
         thread::sleep(Duration::from_millis(1));
     }

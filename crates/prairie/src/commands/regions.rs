@@ -76,7 +76,10 @@ impl Args {
 
     /// Whether the command sees to signals itself.
     pub fn handles_signals(&self) -> bool {
-        matches!(self.command, Command::Run(_) | Command::Guard(_) | Command::Check(_))
+        // One that ends the program at once could leave a block offline.
+        let changes_blocks = matches!(self.command, Command::Undo(_) | Command::Reserve(_));
+        changes_blocks
+            || matches!(self.command, Command::Run(_) | Command::Guard(_) | Command::Check(_))
     }
 }
 

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use clap::ValueEnum;
+use prairie_daemon::Signals;
 use prairie_daemon::log::{Format, Log, Verbosity};
 use prairie_host::Roots;
 use prairie_regions::config::LimitsConfig;
@@ -19,7 +20,7 @@ use prairie_regions::reserve::without_daemon;
 use prairie_regions::undo::Undo;
 
 use crate::files::Files;
-use crate::output;
+use crate::{interrupt, output};
 
 /// Resize a node's pool of huge pages, emptying memory blocks if needed
 ///
@@ -94,6 +95,8 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
             Answer::Refused(why) => bail!("the daemon with process {}: {why}", daemon.pid),
         };
     }
+    // A block that is being emptied comes back online before the program ends.
+    let signals = Signals::catch().context("signals")?;
     let relieved = holder.is_some_and(|holder| holder.role == "guardian");
     let roots = Roots::live();
     let _lock = Lock::take_over(&args.record, "command", Duration::from_secs(20))?;
@@ -107,10 +110,12 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         log: &log,
         operation_time: LimitsConfig::default().operation_time,
         until: Instant::now() + UNDO_LIMIT,
-        stop: &|| false,
+        stop: &|| signals.is_stopped(),
     };
     let pages = without_daemon(record, &work, request, relieved)?;
-    Ok(report(args, pages, ""))
+    let is_interrupted = pages < args.count && signals.is_stopped();
+    let code = report(args, pages, if is_interrupted { "interrupted" } else { "" });
+    Ok(if is_interrupted { ExitCode::from(interrupt::EXIT_CODE) } else { code })
 }
 
 /// Prints how many pages the pool has. `why` says what ended it early, if anything.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use prairie_daemon::Signals;
 use prairie_daemon::log::{Format, Log, Verbosity};
 use prairie_host::Roots;
 use prairie_regions::config::LimitsConfig;
@@ -17,7 +18,7 @@ use prairie_regions::undo::{Undo, undo};
 use prairie_report::number;
 
 use crate::files::Files;
-use crate::output;
+use crate::{interrupt, output};
 
 /// Undo the daemon's changes: converted blocks and leased settings
 ///
@@ -55,6 +56,8 @@ impl Args {
 /// Undoes and reports.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let roots = Roots::live();
+    // A block that is being emptied comes back online before the program ends.
+    let signals = Signals::catch().context("signals")?;
     let _lock = Lock::take_over(&args.record, "command", Duration::from_secs(20))?;
     let context = || args.record.display().to_string();
     let mut record = Record::load(&args.record, &boot_id(&roots)).with_context(context)?;
@@ -70,7 +73,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         log: &log,
         operation_time: LimitsConfig::default().operation_time,
         until: Instant::now() + Duration::from_secs(args.seconds),
-        stop: &|| false,
+        stop: &|| signals.is_stopped(),
     };
     let undone = undo(&mut record, &work)?;
     record.end();
@@ -78,5 +81,9 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         output::say(format_args!("block {block} remains converted: {why}"));
     }
     output::say(format_args!("returned {}", number::counted(undone.returned as u64, "block")));
-    Ok(if undone.left.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(match (undone.left.is_empty(), signals.is_stopped()) {
+        (true, _) => ExitCode::SUCCESS,
+        (_, true) => ExitCode::from(interrupt::EXIT_CODE),
+        _ => ExitCode::FAILURE,
+    })
 }

@@ -47,6 +47,9 @@ const LIST_AGAIN: Duration = Duration::from_secs(10);
 /// Reading what fills blocks may take this share of time: 1 in N.
 const SCAN_SHARE: u32 = 5000;
 
+/// New blocks are read for this long before the loop goes on (*chosen*).
+const READ_AT_ONCE: Duration = Duration::from_millis(200);
+
 /// While an operation is under way, the zones are sampled this often.
 const WATCH_EVERY: Duration = Duration::from_millis(200);
 
@@ -82,6 +85,8 @@ pub struct Daemon {
     dry_run: bool,
     blocks: Vec<Block>,
     listed: Option<Duration>,
+    /// Blocks of the list that have to be read before anything is decided.
+    unread: Vec<u64>,
     /// Frames of all kernel and all movable zones when the list was read.
     listed_sizes: [u64; 2],
     sampled: Option<Duration>,
@@ -168,6 +173,7 @@ impl Daemon {
             dry_run,
             blocks: Vec::new(),
             listed: None,
+            unread: Vec::new(),
             listed_sizes: [0; 2],
             sampled: None,
             last: Sample::default(),
@@ -270,6 +276,10 @@ impl Daemon {
         if self.is_list_due(now) {
             self.list(now);
         }
+        self.read_new(now);
+        if !self.unread.is_empty() {
+            return now;
+        }
         // Between polls nothing new is known, unless a pause kept from acting on it.
         let news = due || self.sampled.is_some_and(|at| at < self.pause_until);
         if news && !self.is_busy() && now >= self.pause_until {
@@ -361,10 +371,9 @@ impl Daemon {
     fn list(&mut self, now: Duration) {
         self.listed_sizes = self.sizes();
         match self.host.blocks(&self.blocks) {
-            Ok(mut blocks) => {
-                for block in blocks.iter_mut().filter(|block| block.occupancy.is_none()) {
-                    self.host.scan(block, now);
-                }
+            Ok(blocks) => {
+                let unread = blocks.iter().filter(|block| block.occupancy.is_none());
+                self.unread = unread.map(|block| block.number).collect();
                 self.blocks = blocks;
                 self.listed = Some(now);
                 self.settled(Topic::Blocks);
@@ -372,6 +381,18 @@ impl Daemon {
             Err(error) => {
                 self.listed = Some(now);
                 self.trouble(Topic::Blocks, &format!("memory blocks cannot be read: {error}"));
+            }
+        }
+    }
+
+    /// Reads what fills blocks that are new in the list, for a while: on a large host, reading all of
+    /// them takes minutes, in which the service manager waits for a sign of life.
+    fn read_new(&mut self, now: Duration) {
+        let started = Instant::now();
+        while started.elapsed() < READ_AT_ONCE {
+            let Some(number) = self.unread.pop() else { return };
+            if let Ok(at) = self.blocks.binary_search_by_key(&number, |block| block.number) {
+                self.host.scan(&mut self.blocks[at], now);
             }
         }
     }

@@ -107,13 +107,26 @@ impl State {
     /// # Errors
     /// I/O errors of the system.
     pub fn load(path: &Path, boot: &str) -> io::Result<State> {
+        let state = State::read(path, boot)?;
+        Ok(State { ended: false, ..state })
+    }
+
+    /// Whether the daemon of the record at `path` ended by itself, so that what it left is meant to
+    /// stay.
+    ///
+    /// # Errors
+    /// I/O errors of the system.
+    pub fn is_kept(path: &Path, boot: &str) -> io::Result<bool> {
+        State::read(path, boot).map(|state| state.ended)
+    }
+
+    fn read(path: &Path, boot: &str) -> io::Result<State> {
         let bytes = match fs::read(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
             read => read?,
         };
         let mut state = State::default();
         String::from_utf8_lossy(&bytes).lines().for_each(|line| state.take(line));
-        state.ended = false;
         match state.boot == boot {
             true => Ok(state),
             false => Ok(State { boot: boot.to_owned(), ..State::default() }),
@@ -397,6 +410,23 @@ mod tests {
         record.busy(3, Place::Kernel).unwrap();
         record.end();
         assert_eq!(fs::read_to_string(copy).unwrap(), "boot b\nblock 3 kernel\nbusy 3\nend\n");
+    }
+
+    #[test]
+    fn what_a_daemon_left_is_kept_if_it_ended_by_itself() {
+        let root = tempfile::tempdir().unwrap();
+        let path = root.path().join("record");
+        let is_kept = || State::is_kept(&path, "b").unwrap();
+        assert!(!is_kept(), "there is nothing");
+        let mut record = Record::load(&path, "b").unwrap();
+        record.begin().unwrap();
+        record.busy(3, Place::Kernel).unwrap();
+        record.idle(3, Some(Place::Movable)).unwrap();
+        assert!(!is_kept(), "killed");
+        record.end();
+        assert!(is_kept());
+        Record::load(&path, "b").unwrap().begin().unwrap();
+        assert!(!is_kept(), "another daemon has begun");
     }
 
     #[test]

@@ -116,7 +116,7 @@ pub fn run(
     if let Some(address) = settings.metrics {
         status.serve_metrics(address).map_err(at(format!("metrics at {address}")))?;
     }
-    daemon.tick(monotonic());
+    // What follows takes long on large hosts, and boot waits for this.
     notify.tell("READY=1");
     let mut heard = Instant::now();
     while !signals.is_stopped() {

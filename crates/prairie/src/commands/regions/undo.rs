@@ -4,6 +4,7 @@ use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
@@ -13,7 +14,7 @@ use prairie_host::Roots;
 use prairie_regions::config::LimitsConfig;
 use prairie_regions::lock::Lock;
 use prairie_regions::operation::Sysfs;
-use prairie_regions::record::{Record, boot_id};
+use prairie_regions::record::{Record, State, boot_id};
 use prairie_regions::undo::{Undo, undo};
 use prairie_report::number;
 
@@ -30,6 +31,10 @@ pub struct Args {
     /// Record of changes
     #[arg(long, value_name = "FILE", default_value = "/run/prairie/regions.record")]
     record: PathBuf,
+
+    /// Undo only if the daemon and its guardian were killed (the service manager's last step)
+    #[arg(long, hide = true)]
+    if_killed: bool,
 
     /// Time limit in seconds
     #[arg(long, value_name = "N", default_value_t = 600)]
@@ -53,12 +58,38 @@ impl Args {
     }
 }
 
+/// A guardian notices at once that its daemon has ended, and takes the lock within this time.
+const GUARDIAN_ACTS: Duration = Duration::from_secs(1);
+
+/// The lock, if neither a daemon nor a guardian is there, and the daemon that there was did not end by
+/// itself; otherwise why not.
+fn take_unguarded(args: &Args, roots: &Roots) -> anyhow::Result<Result<Lock, String>> {
+    thread::sleep(GUARDIAN_ACTS);
+    let lock = match Lock::take(&args.record, "command")? {
+        Ok(lock) => lock,
+        Err(holder) => return Ok(Err(format!("the {} is at work", holder.role))),
+    };
+    Ok(match State::is_kept(&args.record, &boot_id(roots))? {
+        true => Err("the daemon ended by itself".to_owned()),
+        false => Ok(lock),
+    })
+}
+
 /// Undoes and reports.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let roots = Roots::live();
     // A block that is being emptied comes back online before the program ends.
     let signals = Signals::catch().context("signals")?;
-    let _lock = Lock::take_over(&args.record, "command", Duration::from_secs(20))?;
+    let _lock = match args.if_killed {
+        false => Lock::take_over(&args.record, "command", Duration::from_secs(20))?,
+        true => match take_unguarded(args, &roots)? {
+            Ok(lock) => lock,
+            Err(why) => {
+                output::say(format_args!("nothing is undone: {why}"));
+                return Ok(ExitCode::SUCCESS);
+            }
+        },
+    };
     let context = || args.record.display().to_string();
     let mut record = Record::load(&args.record, &boot_id(&roots)).with_context(context)?;
     if record.state().is_clean() {

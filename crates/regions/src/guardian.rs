@@ -69,7 +69,7 @@ pub fn act(
     let relieved = Arc::new(AtomicBool::new(false));
     signal_hook::flag::register(SIGTERM, relieved.clone())?;
     // A daemon that was started again at once has adopted the record.
-    let Some(lock) = take_lock(path)? else { return Ok(Acted::Relieved) };
+    let Some(lock) = take_lock(roots)? else { return Ok(Acted::Relieved) };
     log.note("guardian", format_args!("the daemon died; restoring"));
     let mut record = Record::load(path, &boot_id(roots))?;
     record.begin()?;
@@ -99,9 +99,9 @@ pub fn act(
 
 /// The lock, unless another process keeps it. A daemon that is being killed may hold it for a
 /// moment.
-fn take_lock(path: &Path) -> io::Result<Option<Lock>> {
+fn take_lock(roots: &Roots) -> io::Result<Option<Lock>> {
     for _ in 0..20 {
-        if let Ok(lock) = Lock::take(path, "guardian")? {
+        if let Ok(lock) = Lock::take(roots, "guardian")? {
             return Ok(Some(lock));
         }
         thread::sleep(Duration::from_millis(50));

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use prairie_host::Roots;
 use rustix::fs::{FlockOperation, flock};
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -22,18 +23,19 @@ pub struct Holder {
     pub pid: u32,
 }
 
-/// The lock's file beside a record.
-pub fn path(record: &Path) -> PathBuf {
-    record.with_extension("lock")
+/// The lock's file: one for the host, whatever record a daemon keeps, because there is one set of
+/// memory blocks. `/run/prairie/regions.lock`.
+pub fn path(roots: &Roots) -> PathBuf {
+    roots.sys.with_file_name("run").join("prairie/regions.lock")
 }
 
 impl Lock {
-    /// Takes the lock beside `record`, or says who has it.
+    /// Takes the host's lock, or says who has it.
     ///
     /// # Errors
     /// I/O errors of the system, with the file's name.
-    pub fn take(record: &Path, role: &str) -> io::Result<Result<Lock, Holder>> {
-        let path = path(record);
+    pub fn take(roots: &Roots, role: &str) -> io::Result<Result<Lock, Holder>> {
+        let path = path(roots);
         Lock::take_file(&path, role)
             .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))
     }
@@ -69,10 +71,10 @@ impl Lock {
     /// # Errors
     /// I/O errors of the system; `WouldBlock` where another daemon runs, or what runs does not end
     /// within `patience`.
-    pub fn take_over(record: &Path, role: &str, patience: Duration) -> io::Result<Lock> {
+    pub fn take_over(roots: &Roots, role: &str, patience: Duration) -> io::Result<Lock> {
         let until = Instant::now() + patience;
         loop {
-            let holder = match Lock::take(record, role)? {
+            let holder = match Lock::take(roots, role)? {
                 Ok(lock) => return Ok(lock),
                 Err(holder) => holder,
             };
@@ -85,7 +87,7 @@ impl Lock {
                 let Holder { role, pid } = holder;
                 let text = format!(
                     "{}: held by the {role} with process {pid}; stop it first",
-                    path(record).display()
+                    path(roots).display()
                 );
                 return Err(io::Error::new(io::ErrorKind::WouldBlock, text));
             }
@@ -101,26 +103,31 @@ mod tests {
     #[test]
     fn one_at_a_time() {
         let root = tempfile::tempdir().unwrap();
-        let record = root.path().join("run/regions.record");
-        let lock = Lock::take(&record, "daemon").unwrap().unwrap();
-        let holder = Lock::take(&record, "command").unwrap().unwrap_err();
+        let roots = Roots::at(&root.path().join("proc"));
+        let lock = Lock::take(&roots, "daemon").unwrap().unwrap();
+        let holder = Lock::take(&roots, "command").unwrap().unwrap_err();
         assert_eq!(holder, Holder { role: "daemon".into(), pid: std::process::id() });
-        let error = Lock::take_over(&record, "daemon", Duration::from_secs(60)).unwrap_err();
+        let error = Lock::take_over(&roots, "daemon", Duration::from_secs(60)).unwrap_err();
         assert!(error.to_string().contains("held by the daemon"), "{error}");
         drop(lock);
-        let command = Lock::take(&record, "command").unwrap().unwrap();
-        let error = Lock::take_over(&record, "daemon", Duration::ZERO).unwrap_err();
+        let command = Lock::take(&roots, "command").unwrap().unwrap();
+        let error = Lock::take_over(&roots, "daemon", Duration::ZERO).unwrap_err();
         assert!(error.to_string().contains("held by the command"), "{error}");
         drop(command);
-        Lock::take_over(&record, "daemon", Duration::ZERO).unwrap();
+        Lock::take_over(&roots, "daemon", Duration::ZERO).unwrap();
+    }
+
+    #[test]
+    fn this_host_has_one_lock() {
+        assert_eq!(path(&Roots::live()), Path::new("/run/prairie/regions.lock"));
     }
 
     #[test]
     fn an_error_names_the_file() {
         let root = tempfile::tempdir().unwrap();
-        let file = root.path().join("file");
-        fs::write(&file, "").unwrap();
-        let error = Lock::take(&file.join("regions.record"), "daemon").unwrap_err().to_string();
-        assert!(error.contains("file/regions.lock: "), "{error}");
+        fs::write(root.path().join("run"), "").unwrap();
+        let roots = Roots::at(&root.path().join("proc"));
+        let error = Lock::take(&roots, "daemon").unwrap_err().to_string();
+        assert!(error.contains("run/prairie/regions.lock: "), "{error}");
     }
 }

@@ -204,14 +204,6 @@ impl Sysfs {
         Sysfs { roots, open: Mutex::new(BTreeMap::new()) }
     }
 
-    /// Opens the `state` of a block in advance.
-    ///
-    /// # Errors
-    /// I/O errors of the system.
-    pub fn open(&self, block: u64) -> io::Result<()> {
-        self.with(block, |_| Ok(()))
-    }
-
     fn with<T>(&self, block: u64, work: impl Fn(&File) -> io::Result<T>) -> io::Result<T> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(file) = open.get(&block) {

@@ -82,7 +82,7 @@ fn a_signal_does_not_end_the_guardian_before_the_daemon() {
 fn where_a_daemon_came_again_the_guardian_leaves_the_block_to_it() {
     let tree = Tree::new();
     let (config, pipe) = killed(&tree);
-    let lock = Lock::take(&config.daemon.record, "daemon").unwrap().unwrap();
+    let lock = Lock::take(&tree.roots(), "daemon").unwrap().unwrap();
     let state = watch(Cursor::new(pipe)).unwrap();
     let acted = act(&state, &config, &tree.roots(), tree.clone(), quiet()).unwrap();
     assert_eq!(acted, Acted::Relieved);

@@ -88,7 +88,8 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         Size::Gigantic => 1 << 30,
     };
     let request = Request { bytes, pages: args.count, node: args.node };
-    let holder = Lock::take(&args.record, "command")?.err();
+    let roots = Roots::live();
+    let holder = Lock::take(&roots, "command")?.err();
     if let Some(daemon) = holder.as_ref().filter(|holder| holder.role == "daemon") {
         return match request::ask(&args.record, request)? {
             Answer::Pages(pages, why) => Ok(report(args, pages, &why)),
@@ -98,8 +99,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     // A block that is being emptied comes back online before the program ends.
     let signals = Signals::catch().context("signals")?;
     let relieved = holder.is_some_and(|holder| holder.role == "guardian");
-    let roots = Roots::live();
-    let _lock = Lock::take_over(&args.record, "command", Duration::from_secs(20))?;
+    let _lock = Lock::take_over(&roots, "command", Duration::from_secs(20))?;
     let context = || args.record.display().to_string();
     let mut record = Record::load(&args.record, &boot_id(&roots)).with_context(context)?;
     record.begin().with_context(context)?;

@@ -77,7 +77,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let (lock, record, requests) = match args.dry_run {
         true => (None, Record::load(path, &boot)?, None),
         false => {
-            let lock = Lock::take_over(path, "daemon", PATIENCE)?;
+            let lock = Lock::take_over(&roots, "daemon", PATIENCE)?;
             let mut record = Record::load(path, &boot)?;
             record.begin().with_context(|| path.display().to_string())?;
             adopt(&mut record, &config, &roots, &log)?;

@@ -65,7 +65,7 @@ const GUARDIAN_ACTS: Duration = Duration::from_secs(1);
 /// itself; otherwise why not.
 fn take_unguarded(args: &Args, roots: &Roots) -> anyhow::Result<Result<Lock, String>> {
     thread::sleep(GUARDIAN_ACTS);
-    let lock = match Lock::take(&args.record, "command")? {
+    let lock = match Lock::take(roots, "command")? {
         Ok(lock) => lock,
         Err(holder) => return Ok(Err(format!("the {} is at work", holder.role))),
     };
@@ -81,7 +81,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     // A block that is being emptied comes back online before the program ends.
     let signals = Signals::catch().context("signals")?;
     let _lock = match args.if_killed {
-        false => Lock::take_over(&args.record, "command", Duration::from_secs(20))?,
+        false => Lock::take_over(&roots, "command", Duration::from_secs(20))?,
         true => match take_unguarded(args, &roots)? {
             Ok(lock) => lock,
             Err(why) => {

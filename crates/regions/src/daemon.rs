@@ -1,5 +1,6 @@
 //! The loop's body: samples, asks the policy, carries out one operation at a time, and tells.
 
+mod blocks;
 mod leases;
 mod operate;
 mod reserve;
@@ -10,7 +11,7 @@ mod trouble;
 use std::collections::VecDeque;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use prairie_daemon::log::Log;
 use prairie_host::Roots;
@@ -24,7 +25,7 @@ use crate::policy::{Policy, Reason, Step};
 use crate::reclaim::Reclaim;
 use crate::record::Record;
 use crate::rest::Rest;
-use crate::sample::{NodeSample, Sample, page_bytes};
+use crate::sample::{Sample, page_bytes};
 use crate::series::Series;
 use crate::settings::{Setting, Value};
 use crate::status::Shared;
@@ -36,19 +37,6 @@ use trouble::{Topic, Troubles};
 
 pub use leases::restore_settings;
 pub use tell::whole_gigabytes;
-
-/// The list of blocks is read again after this, where nothing showed that it has changed.
-const LIST_EVERY: Duration = Duration::from_secs(600);
-
-/// If the size of a zone has changed, it is read again, but no more often than this: a balloon
-/// changes sizes all the time.
-const LIST_AGAIN: Duration = Duration::from_secs(10);
-
-/// Reading what fills blocks may take this share of time: 1 in N.
-const SCAN_SHARE: u32 = 5000;
-
-/// New blocks are read for this long before the loop goes on (*chosen*).
-const READ_AT_ONCE: Duration = Duration::from_millis(200);
 
 /// While an operation is under way, the zones are sampled this often.
 const WATCH_EVERY: Duration = Duration::from_millis(200);
@@ -304,20 +292,6 @@ impl Daemon {
         self.current.is_some() || self.requests.is_busy()
     }
 
-    /// Whether the list of blocks has to be read again.
-    fn is_list_due(&self, now: Duration) -> bool {
-        self.listed.is_none_or(|at| {
-            let after = if self.sizes() == self.listed_sizes { LIST_EVERY } else { LIST_AGAIN };
-            now >= at + after || now < at
-        })
-    }
-
-    /// Frames of all kernel and all movable zones.
-    fn sizes(&self) -> [u64; 2] {
-        let sum = |of: fn(&NodeSample) -> u64| self.last.nodes.iter().map(of).sum();
-        [sum(|node| node.kernel.managed), sum(|node| node.movable.managed)]
-    }
-
     /// Starts another guardian if the one that there was is gone.
     fn watch_guardian(&mut self) {
         let renewed = self.record().renew_guardian();
@@ -367,36 +341,6 @@ impl Daemon {
                 }))
     }
 
-    /// Reads the list of blocks again.
-    fn list(&mut self, now: Duration) {
-        self.listed_sizes = self.sizes();
-        match self.host.blocks(&self.blocks) {
-            Ok(blocks) => {
-                let unread = blocks.iter().filter(|block| block.occupancy.is_none());
-                self.unread = unread.map(|block| block.number).collect();
-                self.blocks = blocks;
-                self.listed = Some(now);
-                self.settled(Topic::Blocks);
-            }
-            Err(error) => {
-                self.listed = Some(now);
-                self.trouble(Topic::Blocks, &format!("memory blocks cannot be read: {error}"));
-            }
-        }
-    }
-
-    /// Reads what fills blocks that are new in the list, for a while: on a large host, reading all of
-    /// them takes minutes, in which the service manager waits for a sign of life.
-    fn read_new(&mut self, now: Duration) {
-        let started = Instant::now();
-        while started.elapsed() < READ_AT_ONCE {
-            let Some(number) = self.unread.pop() else { return };
-            if let Ok(at) = self.blocks.binary_search_by_key(&number, |block| block.number) {
-                self.host.scan(&mut self.blocks[at], now);
-            }
-        }
-    }
-
     /// Asks the policy and begins what it says.
     fn decide(&mut self, now: Duration) {
         if !self.pause.is_over(now) {
@@ -434,17 +378,6 @@ impl Daemon {
                 }
             }
         }
-    }
-
-    /// Reads one block's contents again, as often as the share of time allows.
-    fn scan_one(&mut self, now: Duration) {
-        if now < self.scan_after || self.blocks.is_empty() || self.current.is_some() {
-            return;
-        }
-        self.scan_at = (self.scan_at + 1) % self.blocks.len();
-        let started = Instant::now();
-        self.host.scan(&mut self.blocks[self.scan_at], now);
-        self.scan_after = now + (started.elapsed() * SCAN_SHARE).max(Duration::from_millis(500));
     }
 
     /// Ends: waits for the operation in flight, restores settings, finishes the files of the time

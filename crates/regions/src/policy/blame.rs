@@ -2,7 +2,7 @@
 //!
 //! `/proc/pressure/memory` and `oom_kill` count both. Only the host's own reclaim counts in
 //! `pgscan_kswapd`, `pgscan_direct`, and `allocstall_*`: for the limit of a cgroup the kernel reclaims
-//! without them. And before the kernel kills for the host, requests have reclaimed in vain.
+//! without them. And before the kernel kills for the host, requests have reclaimed without success.
 
 use std::time::Duration;
 

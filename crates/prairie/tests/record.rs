@@ -132,6 +132,25 @@ fn without_permission() {
     }
 }
 
+/// A kernel may have no probes, or refuse them; all else is recorded.
+#[test]
+fn pins_that_cannot_be_seen_are_left_out_with_a_warning() {
+    if !can_record() {
+        return;
+    }
+    let here = tempfile::tempdir().unwrap();
+    let output =
+        run(here.path(), &["record", "-o", "a.parquet", "--pins", "--for", "50ms", "--json"]);
+    let said = stderr(&output);
+    assert!(output.status.success(), "{said}");
+    let summary: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(summary["events"].as_u64().unwrap() > 0);
+    let warned = said.contains("WARNING: not recorded: long-term pins");
+    assert_eq!(summary["pinned"].is_null(), warned, "{said}");
+    let reader = Reader::open(&here.path().join("a.parquet")).unwrap();
+    assert_eq!(reader.metadata().recording.as_ref().unwrap().pins, !warned);
+}
+
 #[test]
 fn a_command_is_recorded() {
     if !can_record() {

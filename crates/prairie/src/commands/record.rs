@@ -127,7 +127,8 @@ struct Summary {
     /// Lost events: the kernel's ring buffer was full.
     lost_events: u64,
     frees_missing: u64,
-    /// Allocations that were pinned long-term; null without --pins.
+    /// Allocations that were pinned long-term; null without --pins, or where
+    /// the kernel refused them.
     pinned: Option<u64>,
     /// Of these, those that still were at the end.
     pinned_at_end: Option<u64>,
@@ -151,6 +152,7 @@ pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<Exit
         threads: available_parallelism().map_or(1, Into::into),
         roots: Roots::live(),
         interrupted,
+        left_out: &mut |error| output::say(format_args!("WARNING: not recorded: {error}")),
         progress: &mut |progress| {
             began |= progress.elapsed.is_some();
             bar.show(progress);
@@ -167,6 +169,7 @@ pub fn run(args: &Args, interrupted: &'static AtomicBool) -> anyhow::Result<Exit
     let reader = Reader::open(&args.output)?;
     let summary = summary(&args.output, &recorded, &reader, interrupted);
     say(&summary, reader.metadata());
+    say_unseen(&recorded.unseen_cpus);
     if args.json {
         let header = Header::new("prairie-record", 1);
         output::print_json(&Document { header, summary: &summary })?;
@@ -256,6 +259,18 @@ fn say(summary: &Summary, metadata: &Metadata) {
             "{} frames were allocated twice without a free between: the kernel kept some \
              frees from perf and did not count them (see \"Missing frees\" in the guide to prairie record)",
             number::count(summary.frees_missing),
+        ));
+    }
+}
+
+/// A warning about CPUs that the recording did not see.
+fn say_unseen(cpus: &[u16]) {
+    if !cpus.is_empty() {
+        let numbers: Vec<String> = cpus.iter().map(u16::to_string).collect();
+        output::say(format_args!(
+            "WARNING: CPUs came online during the recording, and their events are MISSING: {}. Record \
+             again while their number stays the same",
+            numbers.join(", "),
         ));
     }
 }

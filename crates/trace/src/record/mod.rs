@@ -99,6 +99,8 @@ pub struct Options<'a> {
     pub roots: Roots,
     /// Set by anyone to stop.
     pub interrupted: &'a AtomicBool,
+    /// Called before the recording begins with what is wanted and cannot be recorded; all else is.
+    pub left_out: &'a mut dyn FnMut(&Error),
     /// Called at every poll of the rings.
     pub progress: &'a mut dyn FnMut(Progress),
 }
@@ -125,6 +127,8 @@ pub struct Recorded {
     pub lost_events: u64,
     /// Long-term pins, where they were recorded.
     pub pins: Option<PinCounts>,
+    /// CPUs that came online meanwhile: what they did is missing.
+    pub unseen_cpus: Vec<u16>,
     /// How the command ended; `None` if there was none, or it outlived an interruption.
     pub status: Option<ExitStatus>,
     /// How long the snapshot took, from switching the events on.
@@ -150,7 +154,8 @@ pub fn record(path: &Path, mut options: Options<'_>) -> Result<Recorded> {
     let present = optional.into_iter().filter(|t| formats.contains_key(t.path()));
     let mut tracepoints: Vec<Tracepoint> = tracepoints.into_iter().chain(present).collect();
     // Removed at the end, after the rings that use them.
-    let probes = options.pins.then(|| Probes::set(&options.roots, &mounts)).transpose()?;
+    let probes = options.pins.then(|| Probes::set(&options.roots, &mounts));
+    let probes = probes.and_then(|set| set.inspect_err(|error| (options.left_out)(error)).ok());
     if let Some(probes) = &probes {
         let paths: Vec<&str> = probes.tracepoints().map(Tracepoint::path).collect();
         formats.extend(tracefs::formats(&mounts, &paths)?);
@@ -162,7 +167,7 @@ pub fn record(path: &Path, mut options: Options<'_>) -> Result<Recorded> {
         ring_bytes: options.ring_bytes.next_power_of_two() as u64,
         stacks: options.stacks,
         per_cpu_lists: options.per_cpu_lists,
-        pins: options.pins,
+        pins: probes.is_some(),
         others_hidden: options.hide_others,
         kernel_migrate_types: types.iter().map(|t| t.name().to_owned()).collect(),
         tracepoint_formats: formats.clone(),
@@ -191,6 +196,7 @@ fn run(
 ) -> Result<Recorded> {
     let shared = Shared::default();
     let roots = options.roots.clone();
+    let roots_at_end = options.roots.clone();
     let (threads, started_ns) = (options.threads.max(1), recording.started_ns);
     thread::scope(|scope| {
         let (sender, batches) = channel();
@@ -207,6 +213,9 @@ fn run(
         recording.out_of_order = collector.out_of_order();
         let lost_by_cpu = collector.lost_by_cpu().clone();
         let lost_events = lost_by_cpu.values().sum();
+        let with_pins = recording.pins;
+        let online = online_cpus(&roots_at_end).unwrap_or_default();
+        let unseen_cpus = not_among(&recording.cpus, online);
         let summary = writer.finish(Metadata {
             origin: Origin::Recorded,
             kernel_release: before.kernel_release.clone(),
@@ -218,8 +227,8 @@ fn run(
             ..Metadata::default()
         })?;
         let snapshot_ns = began_ns.saturating_sub(started_ns);
-        let pins = options.pins.then_some(pins);
-        Ok(Recorded { summary, lost_events, pins, status, snapshot_ns })
+        let pins = with_pins.then_some(pins);
+        Ok(Recorded { summary, lost_events, pins, unseen_cpus, status, snapshot_ns })
     })
 }
 
@@ -278,6 +287,11 @@ fn collect(
     hand_over(collector.finish(recording.ended_ns)?, shared, sender);
     let began_ns = began_ns.unwrap_or(recording.ended_ns);
     Ok(Collected { after, status: command.and_then(Command::finish), began_ns })
+}
+
+/// The CPUs of which none was recorded.
+fn not_among(recorded: &[u16], online: Vec<u16>) -> Vec<u16> {
+    online.into_iter().filter(|cpu| !recorded.contains(cpu)).collect()
 }
 
 /// Gives a batch to the writing thread; false if that has ended.
@@ -439,6 +453,12 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_cpu_that_came_online_was_not_recorded() {
+        assert_eq!(not_among(&[0, 1, 3], vec![0, 1, 2, 3, 4]), [2, 4]);
+        assert_eq!(not_among(&[0, 1], vec![0]), [], "one that went offline was");
+    }
+
+    #[test]
     fn lists_of_cpus() {
         assert_eq!(parse_cpus("0").unwrap(), [0]);
         assert_eq!(parse_cpus("0-2,5").unwrap(), [0, 1, 2, 5]);
@@ -463,6 +483,7 @@ mod tests {
             threads: 1,
             roots: Roots::live(),
             interrupted: &interrupted,
+            left_out: &mut |_| {},
             progress: &mut |_| {
                 polls += 1;
                 interrupted.store(polls == 5, Ordering::Relaxed);

@@ -102,6 +102,6 @@ fn unseen(why: String) -> Error {
     Error::Record {
         what: "long-term pins, which need probes (kprobes) in the kernel".into(),
         why,
-        remedy: "record without --pins".into(),
+        remedy: "a replay of the recording pins nothing".into(),
     }
 }

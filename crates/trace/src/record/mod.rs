@@ -455,7 +455,7 @@ mod tests {
     #[test]
     fn a_cpu_that_came_online_was_not_recorded() {
         assert_eq!(not_among(&[0, 1, 3], vec![0, 1, 2, 3, 4]), [2, 4]);
-        assert_eq!(not_among(&[0, 1], vec![0]), [], "one that went offline was");
+        assert!(not_among(&[0, 1], vec![0]).is_empty(), "one that went offline was");
     }
 
     #[test]

@@ -21,6 +21,7 @@ fn try_record_while(
     until: Until,
     stacks: bool,
     interrupted: &AtomicBool,
+    left_out: &mut |_| {},
     progress: &mut dyn FnMut(Progress),
 ) -> Option<Recorded> {
     let options = Options {
@@ -180,6 +181,7 @@ fn record_nothing(path: &Path, pins: bool) -> String {
         threads: 2,
         roots: Roots::live(),
         interrupted: &interrupted,
+        left_out: &mut |_| {},
         progress: &mut progress,
     };
     record(path, options).unwrap_err().to_string()

@@ -21,7 +21,6 @@ fn try_record_while(
     until: Until,
     stacks: bool,
     interrupted: &AtomicBool,
-    left_out: &mut |_| {},
     progress: &mut dyn FnMut(Progress),
 ) -> Option<Recorded> {
     let options = Options {
@@ -34,6 +33,7 @@ fn try_record_while(
         threads: 2,
         roots: Roots::live(),
         interrupted,
+        left_out: &mut |_| {},
         progress,
     };
     match record(path, options) {

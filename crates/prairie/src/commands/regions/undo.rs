@@ -32,7 +32,7 @@ pub struct Args {
     #[arg(long, value_name = "FILE", default_value = "/run/prairie/regions.record")]
     record: PathBuf,
 
-    /// Undo only if the daemon and its guardian were killed (the service manager's last step)
+    /// Undo only what a killed daemon left (for the systemd unit)
     #[arg(long, hide = true)]
     if_killed: bool,
 

@@ -28,6 +28,7 @@ mod pageset;
 mod pcp;
 mod slow_path;
 mod stepwise;
+mod taken_from;
 mod tuning;
 pub mod version;
 mod watermark;

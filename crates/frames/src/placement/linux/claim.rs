@@ -8,20 +8,10 @@
 use super::Context;
 use super::fallback::{FALLBACKS, Fallback, HALF_HUGE, is_claimable};
 use super::flags::AllocFlags;
+use super::taken_from::TakenFrom;
 use super::zone::LinuxZone;
 use crate::layout::Frame;
 use crate::{MigrateType, Order};
-
-/// Where a refill took its last block (`enum rmqueue_mode`). The zone stays locked until the refill
-/// ends, so what could not be claimed for one block cannot be claimed for the next.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum TakenFrom {
-    /// On the lists of its own type, or a pageblock was claimed for it.
-    #[default]
-    Own,
-    /// On the lists of another type.
-    Foreign,
-}
 
 impl LinuxZone {
     /// A block from foreign lists (`__rmqueue`), and the type whose list it came from in the end.

@@ -1,7 +1,7 @@
 //! Taking memory of a foreign type when one's own lists are empty.
 
-use super::claim::TakenFrom;
 use super::flags::AllocFlags;
+use super::taken_from::TakenFrom;
 use super::zone::LinuxZone;
 use super::{Config, Context};
 use crate::free_area::End;

@@ -2,11 +2,11 @@
 //! the record: what leaves and enters the free lists, what a per-CPU list holds, and how to put
 //! things right after a difference, so that one is not counted a hundred times.
 
-use super::claim::TakenFrom;
 use super::fallback::Fallback;
 use super::flags::AllocFlags;
 use super::pageblocks::is_mergeable;
 use super::pageset::list_of;
+use super::taken_from::TakenFrom;
 use super::{Linux, Pageset, Tuning};
 use crate::free_area::End;
 use crate::layout::{Frame, Watermarks};

@@ -3,10 +3,10 @@
 use alloc::collections::VecDeque;
 use core::ops::Range;
 
-use super::claim::TakenFrom;
 use super::flags::AllocFlags;
 use super::pageset::{LISTS, Pageset, PerCpuPages, list_of, order_of};
 use super::slow_path::COSTLY;
+use super::taken_from::TakenFrom;
 use super::tuning::{BATCH_SCALE_MAX, Surroundings};
 use super::zone::LinuxZone;
 use super::{Config, Context};

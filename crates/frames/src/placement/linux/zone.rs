@@ -2,10 +2,10 @@
 
 use alloc::vec::Vec;
 
-use super::claim::TakenFrom;
 use super::flags::AllocFlags;
 use super::pageblocks::Pageblocks;
 use super::pageset::{Pageset, PerCpuPages};
+use super::taken_from::TakenFrom;
 use super::{Config, Context};
 use crate::free_area::FreeArea;
 use crate::layout::{Frame, Layout, Zone};

@@ -497,7 +497,7 @@ fn a_limit_on_swap_leaves_room_for_what_is_written_next() {
     write_refaults(&tree, 5_000);
     tree.write("work/a/memory.swap.current", "4096\n");
     daemon.tick(seconds(6));
-    assert_eq!(tree.first_line("work/a/memory.swap.max"), (16 * MIB).to_string());
+    assert_eq!(tree.first_line("work/a/memory.swap.max"), (2 * MIB).to_string());
 }
 
 #[test]

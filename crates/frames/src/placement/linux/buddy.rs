@@ -26,9 +26,7 @@ impl LinuxZone {
         });
         if context.config.hygiene && order > Order::HUGE {
             // What it is split into later belongs on the same lists.
-            for block in (0..order.frames()).step_by(Order::HUGE.frames() as usize) {
-                context.blocks.set(frame.offset(block), migrate_type);
-            }
+            context.blocks.set_all(frame, order, migrate_type);
         }
         let end = end.unwrap_or_else(|| {
             let to_tail =

@@ -80,9 +80,7 @@ impl LinuxZone {
     ) -> Option<Frame> {
         let found = context.table.order(frame);
         if found >= Order::HUGE {
-            for block in (0..found.frames()).step_by(Order::HUGE.frames() as usize) {
-                context.blocks.set(frame.offset(block), migrate_type);
-            }
+            context.blocks.set_all(frame, found, migrate_type);
             self.move_to_tail(context.table, frame, migrate_type);
             return self.area.take_smallest(context.table, order, migrate_type.index());
         }

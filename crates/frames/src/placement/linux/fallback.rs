@@ -143,10 +143,7 @@ impl LinuxZone {
             // The reserve's size counts these pageblocks; none may leave it here.
             self.move_to_tail(context.table, frame, migrate_type);
         } else if order >= Order::HUGE {
-            let pageblocks = order.frames() / Order::HUGE.frames();
-            for block in 0..pageblocks {
-                context.blocks.set(frame.offset(block << Order::HUGE.get()), migrate_type);
-            }
+            context.blocks.set_all(frame, order, migrate_type);
             self.move_to_tail(context.table, frame, migrate_type);
         } else {
             self.boost_watermark(context, flags);

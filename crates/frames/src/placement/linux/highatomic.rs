@@ -31,7 +31,7 @@ impl LinuxZone {
         }
         if context.config.hygiene && order >= Order::HUGE {
             self.reserved_highatomic += order.frames();
-            retype_all(context, frame, order, MigrateType::HighAtomic);
+            context.blocks.set_all(frame, order, MigrateType::HighAtomic);
         } else {
             let moved = self.move_free_blocks(context, frame, MigrateType::HighAtomic);
             if context.config.hygiene && moved.is_none() {
@@ -66,7 +66,7 @@ impl LinuxZone {
                 self.reserved_highatomic = self.reserved_highatomic.saturating_sub(size);
             }
             let moved = if whole {
-                retype_all(context, frame, order, migrate_type);
+                context.blocks.set_all(frame, order, migrate_type);
                 Some(self.move_to_tail(context.table, frame, migrate_type).frames())
             } else {
                 let moved = self.move_free_blocks(context, frame, migrate_type);
@@ -82,13 +82,6 @@ impl LinuxZone {
             }
         }
         false
-    }
-}
-
-/// Gives all pageblocks of a larger block a type (`change_pageblock_range`).
-fn retype_all(context: &mut Context<'_>, frame: Frame, order: Order, migrate_type: MigrateType) {
-    for block in (0..order.frames()).step_by(FRAMES as usize) {
-        context.blocks.set(frame.offset(block), migrate_type);
     }
 }
 

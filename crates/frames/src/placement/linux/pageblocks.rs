@@ -57,6 +57,13 @@ impl Pageblocks {
             };
     }
 
+    /// Gives every pageblock of a block of at least that size a type (`change_pageblock_range`).
+    pub(super) fn set_all(&mut self, frame: Frame, order: Order, migrate_type: MigrateType) {
+        for block in (0..order.frames()).step_by(usize::from(BlockCounts::FRAMES)) {
+            self.set(frame.offset(block), migrate_type);
+        }
+    }
+
     /// Records a block's type as found and returns its zone; `None` outside the layout.
     pub(super) fn mark(&mut self, frame: Frame, migrate_type: MigrateType) -> Option<usize> {
         let block = self.blocks.get_mut(frame.pageblock())?;

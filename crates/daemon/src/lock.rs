@@ -1,4 +1,4 @@
-//! One process at a time: a lock beside a file that only one may write.
+//! One process at a time: a lock file that names who has it.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -18,38 +18,50 @@ fn path(beside: &Path) -> PathBuf {
 }
 
 impl Lock {
-    /// Takes the lock beside a file; never waits.
+    /// Takes the lock of a file and writes into it who has it, or returns what its holder has
+    /// written; never waits.
+    ///
+    /// # Errors
+    /// I/O errors of the system, with the file.
+    pub fn take_file(path: &Path, holder: &str) -> io::Result<Result<Lock, String>> {
+        take_file(path, holder)
+            .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))
+    }
+
+    /// Takes the lock beside a file that only one process may write; never waits.
     ///
     /// # Errors
     /// `WouldBlock`, with the process, if another has it; I/O errors of the system, with the
     /// lock's file.
     pub fn take(beside: &Path) -> io::Result<Lock> {
-        let path = path(beside);
-        let named =
-            |error: io::Error| io::Error::new(error.kind(), format!("{}: {error}", path.display()));
-        let mut options = OpenOptions::new();
-        let options = options.read(true).write(true).create(true).truncate(false);
-        let mut file = options.open(&path).map_err(named)?;
-        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => {}
-            Err(Errno::WOULDBLOCK) => return Err(held(file)),
-            Err(error) => return Err(named(error.into())),
-        }
-        file.set_len(0).map_err(named)?;
-        writeln!(file, "{}", std::process::id()).map_err(named)?;
-        Ok(Lock(file))
+        let held = match Lock::take_file(&path(beside), &std::process::id().to_string())? {
+            Ok(lock) => return Ok(lock),
+            Err(holder) => holder,
+        };
+        let text = match held.trim() {
+            "" => "in use by another process; stop it first".to_owned(),
+            pid => format!("in use by process {pid}; stop it first"),
+        };
+        Err(io::Error::new(io::ErrorKind::WouldBlock, text))
     }
 }
 
-/// The error that names the process in the file of a lock.
-fn held(mut file: File) -> io::Error {
-    let mut text = String::new();
-    let _ = file.read_to_string(&mut text);
-    let text = match text.trim() {
-        "" => "in use by another process; stop it first".to_owned(),
-        pid => format!("in use by process {pid}; stop it first"),
-    };
-    io::Error::new(io::ErrorKind::WouldBlock, text)
+fn take_file(path: &Path, holder: &str) -> io::Result<Result<Lock, String>> {
+    let mut options = OpenOptions::new();
+    let mut file = options.read(true).write(true).create(true).truncate(false).open(path)?;
+    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => {
+            file.set_len(0)?;
+            writeln!(file, "{holder}")?;
+            Ok(Ok(Lock(file)))
+        }
+        Err(Errno::WOULDBLOCK) => {
+            let mut text = String::new();
+            file.read_to_string(&mut text)?;
+            Ok(Err(text))
+        }
+        Err(error) => Err(error.into()),
+    }
 }
 
 #[cfg(test)]

@@ -1,18 +1,18 @@
 //! One daemon, guardian, or command at a time changes memory blocks.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Seek, Write};
-use std::path::{Path, PathBuf};
+use std::fs;
+use std::io;
+use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use prairie_daemon::lock::Lock as FileLock;
 use prairie_host::Roots;
-use rustix::fs::{FlockOperation, flock};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// The lock; released when it is dropped, or when its process ends.
 #[derive(Debug)]
-pub struct Lock(#[allow(dead_code)] File);
+pub struct Lock(#[allow(dead_code)] FileLock);
 
 /// Who has the lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,6 +21,16 @@ pub struct Holder {
     pub role: String,
     /// Its process.
     pub pid: u32,
+}
+
+impl Holder {
+    /// By what it has written into the file.
+    fn of(text: &str) -> Holder {
+        let mut words = text.split_ascii_whitespace();
+        let role = words.next().unwrap_or("unknown").to_owned();
+        let pid = words.next().and_then(|pid| pid.parse().ok()).unwrap_or(0);
+        Holder { role, pid }
+    }
 }
 
 /// The lock's file: one for the host, whatever record a daemon keeps, because there is one set of
@@ -36,33 +46,12 @@ impl Lock {
     /// I/O errors of the system, with the file's name.
     pub fn take(roots: &Roots, role: &str) -> io::Result<Result<Lock, Holder>> {
         let path = path(roots);
-        Lock::take_file(&path, role)
-            .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))
-    }
-
-    fn take_file(path: &Path, role: &str) -> io::Result<Result<Lock, Holder>> {
         if let Some(parent) = path.parent() {
-            fs::create_dir_all(parent)?;
+            let named = |e: io::Error| io::Error::new(e.kind(), format!("{}: {e}", path.display()));
+            fs::create_dir_all(parent).map_err(named)?;
         }
-        let mut file =
-            OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
-        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => {
-                file.set_len(0)?;
-                file.write_all(format!("{role} {}\n", std::process::id()).as_bytes())?;
-                Ok(Ok(Lock(file)))
-            }
-            Err(rustix::io::Errno::WOULDBLOCK) => {
-                let mut text = String::new();
-                file.rewind()?;
-                file.read_to_string(&mut text)?;
-                let mut words = text.split_ascii_whitespace();
-                let role = words.next().unwrap_or("unknown").to_owned();
-                let pid = words.next().and_then(|pid| pid.parse().ok()).unwrap_or(0);
-                Ok(Err(Holder { role, pid }))
-            }
-            Err(error) => Err(error.into()),
-        }
+        let taken = FileLock::take_file(&path, &format!("{role} {}", std::process::id()))?;
+        Ok(taken.map(Lock).map_err(|text| Holder::of(&text)))
     }
 
     /// Takes the lock. Signals a guardian that holds it, and waits until it ends; also waits for a
@@ -98,6 +87,8 @@ impl Lock {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
 
     #[test]

@@ -196,7 +196,6 @@ fn run(
 ) -> Result<Recorded> {
     let shared = Shared::default();
     let roots = options.roots.clone();
-    let roots_at_end = options.roots.clone();
     let (threads, started_ns) = (options.threads.max(1), recording.started_ns);
     thread::scope(|scope| {
         let (sender, batches) = channel();
@@ -214,7 +213,7 @@ fn run(
         let lost_by_cpu = collector.lost_by_cpu().clone();
         let lost_events = lost_by_cpu.values().sum();
         let with_pins = recording.pins;
-        let online = online_cpus(&roots_at_end).unwrap_or_default();
+        let online = online_cpus(roots).unwrap_or_default();
         let unseen_cpus = not_among(&recording.cpus, online);
         let summary = writer.finish(Metadata {
             origin: Origin::Recorded,
@@ -289,7 +288,7 @@ fn collect(
     Ok(Collected { after, status: command.and_then(Command::finish), began_ns })
 }
 
-/// The CPUs of which none was recorded.
+/// The online CPUs that were not recorded.
 fn not_among(recorded: &[u16], online: Vec<u16>) -> Vec<u16> {
     online.into_iter().filter(|cpu| !recorded.contains(cpu)).collect()
 }
